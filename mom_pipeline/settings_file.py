@@ -28,8 +28,11 @@ def write_values(path: Path, values: Mapping[str, Any], comment: str = "") -> No
 def declare_first_day(settings: Settings, days: Collection[date]) -> Settings:
     """Write the first day of the log files, where no person chose one; return the settings anew."""
     path, declared = settings.data_dir / SETTINGS_FILE, settings.pipeline.start_date
-    if declared and not _is_written(path):
-        return settings
+    if declared:  # by a person, unless the comment says otherwise
+        text = path.read_bytes().decode("utf-8") if path.exists() else ""
+        value: Any = tomlkit.parse(text).get("pipeline", {}).get("start_date")
+        if WRITTEN not in getattr(getattr(value, "trivia", None), "comment", ""):
+            return settings
     ordered = sorted({*days, date.fromisoformat(declared)} if declared else {*days})
     if not ordered:
         return settings
@@ -48,13 +51,6 @@ def _mistaken(days: Sequence[date]) -> int:
         if is_gap and n_before - n_mistaken < len(days) - n_before:
             n_mistaken = n_before
     return n_mistaken
-
-
-def _is_written(path: Path) -> bool:
-    """Whether `declare_first_day` wrote the first day, and not a person."""
-    text = path.read_bytes().decode("utf-8") if path.exists() else ""
-    value: Any = tomlkit.parse(text).get("pipeline", {}).get("start_date")
-    return WRITTEN in getattr(getattr(value, "trivia", None), "comment", "")
 
 
 def with_values(text: str, values: Mapping[str, Any], comment: str = "") -> str:

@@ -62,7 +62,7 @@ class DataFolder:
     def take_all(self, deliveries: Iterable[tuple[str, str | bytes]]) -> list[IngestResult]:
         """Ingest named contents one after the other."""
         warehouse, folder = self.warehouse, self.settings.logs_dir
-        with warehouse.kept_open():
+        with warehouse.opened():
             return [
                 ingest_file(warehouse, log_file(self.write(name, content), folder))
                 for name, content in deliveries

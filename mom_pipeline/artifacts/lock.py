@@ -1,9 +1,7 @@
 """The lock of a data folder: whoever writes to it, one process at a time.
 
-Commands, runs of the daemon and erasures take it for as long as they write. It is an flock, which
-the system takes back when the process ends, however it ends: a process that was killed never
-stands in the way. Reading needs no lock. Neither do `promote` and `rollback`, which must not wait
-for a run of an hour: the registry has a lock of its own, held for one change.
+An flock, which the system takes back however a process ends. Reading needs none. Neither do
+`promote` and `rollback`, which must not wait for a run of an hour: the registry has its own.
 """
 
 import fcntl
@@ -42,7 +40,11 @@ def writing_to(settings: Settings, who: str, *, waiting: Tell | None = None) -> 
     try:
         with _opened(path) as lock:
             waited = _acquire(lock, settings.data_dir, waiting)
-            _sign(lock, who)
+            with suppress(OSError):  # for people: a full disk does not matter here
+                lock.truncate(0)
+                now = datetime.now(tz=UTC).isoformat(sep=" ", timespec="seconds")
+                lock.write(f"{who} (process {os.getpid()}) since {now}")
+                lock.flush()
             _held[path] = lock
             try:
                 _close_to_others(settings)
@@ -99,31 +101,16 @@ def _acquire(lock: IO[str], folder: Path, waiting: Tell | None) -> bool:
             return told
 
 
-def _sign(lock: IO[str], who: str) -> None:
-    """Say who holds the lock; for people, so that a full disk does not matter here."""
-    now = datetime.now(tz=UTC).isoformat(sep=" ", timespec="seconds")
-    with suppress(OSError):
-        lock.truncate(0)
-        lock.write(f"{who} (process {os.getpid()}) since {now}")
-        lock.flush()
-
-
 def _signature(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") or "another process"
 
 
 def _close_to_others(settings: Settings) -> None:
     """Leave ids to their owner alone; not the log files, whose deliverer decides."""
+    s = settings
     folders = [
-        settings.warehouse_path,
-        settings.artifacts_dir,
-        settings.comparisons_dir,
-        settings.models_dir,
-        settings.reports_dir,
-        settings.exports_dir,
-        settings.erasures_dir,
-        settings.scratch_dir,
-        settings.data_dir / "dagster_home",
+        *(s.warehouse_path, s.artifacts_dir, s.comparisons_dir, s.models_dir, s.reports_dir),
+        *(s.exports_dir, s.erasures_dir, s.scratch_dir, s.data_dir / "dagster_home"),
     ]
     for top in folders:
         # What lies below a closed folder was closed with it, or made after it.

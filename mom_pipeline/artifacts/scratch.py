@@ -24,7 +24,8 @@ _SCRATCH = re.compile(r"[a-z]+-(\d+)")
 @contextmanager
 def scratch_folder(settings: Settings, work: str) -> Iterator[Path]:
     """A folder of this process; those that killed processes left behind are removed."""
-    _remove(path for path in settings.scratch_dir.glob(f"{work}-*") if _is_left(path))
+    scratch = settings.scratch_dir.glob(f"{work}-*")
+    _remove(path for path in scratch if _is_of_dead(_SCRATCH, path.name))
     folder = settings.scratch_dir / f"{work}-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -44,32 +45,23 @@ def new_array(settings: Settings, shape: tuple[int, ...], dtype: np.dtype[Any]) 
 
 def remove_left_behind(settings: Settings, *, of_duckdb: bool = False) -> int:
     """Remove temporary files of processes that have ended, and DuckDB's own; return how many."""
-    own = settings.scratch_dir.glob("duckdb_temp*") if of_duckdb else []
-    return _remove([*_left_behind(settings), *own])
+    found = list(settings.scratch_dir.glob("duckdb_temp*")) if of_duckdb else []
+    for folder, folders, files in os.walk(settings.data_dir):
+        names = (name for name in (*folders, *files) if _is_of_dead(_TEMPORARY, name))
+        found += [Path(folder, name) for name in names]
+    found += [path for path in settings.scratch_dir.glob("*") if _is_of_dead(_SCRATCH, path.name)]
+    _remove(found)
+    return len(found)
 
 
-def _remove(paths: Iterable[Path]) -> int:
-    removed = 0
+def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-        removed += 1
-    return removed
 
 
-def _left_behind(settings: Settings) -> Iterator[Path]:
-    for folder, folders, files in os.walk(settings.data_dir):
-        for name in [*folders, *files]:
-            if _is_of_dead(_TEMPORARY.fullmatch(name)):
-                yield Path(folder, name)
-    yield from filter(_is_left, settings.scratch_dir.glob("*"))
-
-
-def _is_left(scratch: Path) -> bool:
-    return _is_of_dead(_SCRATCH.fullmatch(scratch.name))
-
-
-def _is_of_dead(match: re.Match[str] | None) -> bool:
+def _is_of_dead(pattern: re.Pattern[str], name: str) -> bool:
+    match = pattern.fullmatch(name)
     return match is not None and not is_running(int(match[match.lastindex or 0]))

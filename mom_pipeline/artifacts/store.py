@@ -1,7 +1,6 @@
 """`ArrayStore`: the arrays of days, `artifacts/<asset>/<day>-<hash>.npz`, checked on reading.
 
-A file is written under a temporary name and renamed when it is complete; it never changes. Which
-one counts is said by the ledger (`warehouse.materializations`). Nothing is pickled.
+A file never changes. Which one counts is said by the ledger (`warehouse.materializations`).
 """
 
 import os
@@ -41,9 +40,15 @@ class ArrayStore:
         folder = self._folder(asset)
         folder.mkdir(parents=True, exist_ok=True)
         temporary = temporary_path(folder / f"{day}.npz")
+        parts: dict[str, Array] = {}
+        for name, array in arrays.items():
+            names = _SPARSE_PARTS if isinstance(array, csr_array) else ()
+            parts |= {f"{name}.{part}": np.asarray(getattr(array, part)) for part in names}
+            if not names:
+                parts[name] = np.asarray(array)
         try:
             with temporary.open("wb") as out:
-                write_npz(out, _parts(arrays), deflated=not self._mapped)
+                write_npz(out, parts, deflated=not self._mapped)
                 out.flush()
                 os.fsync(out.fileno())
             version = f"{day}-{sha256_of(temporary)[:_DIGITS]}"
@@ -103,17 +108,6 @@ class ArrayStore:
         if not _NAME.fullmatch(asset):
             raise ValueError(f"an asset is named in lower case letters, digits and _: {asset!r}")
         return self.root / asset
-
-
-def _parts(arrays: Mapping[str, Array | csr_array]) -> dict[str, Array]:
-    """Dense arrays as they are, CSR as its four parts."""
-    parts: dict[str, Array] = {}
-    for name, array in arrays.items():
-        if isinstance(array, csr_array):
-            parts |= {f"{name}.{part}": np.asarray(getattr(array, part)) for part in _SPARSE_PARTS}
-        else:
-            parts[name] = np.asarray(array)
-    return parts
 
 
 def _joined(parts: Mapping[str, Array]) -> Arrays:

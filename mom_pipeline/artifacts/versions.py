@@ -3,9 +3,8 @@
     <version>/manifest.json   the format, what the maker says, and the sha256 of every other file
     <version>/...             the files
 
-The name of a version ends with the sha256 of its manifest, or the beginning of it, so equal
-content has an equal name. Any number of processes may write at the same time: each has a
-temporary folder of its own, and only those of processes that have ended are removed.
+The name of a version ends with the beginning of the sha256 of its manifest: equal content has an
+equal name.
 """
 
 import json

@@ -115,7 +115,12 @@ def _ask(traces: UserTraces) -> None:
     who = f"User {ids[0]!r}" if len(ids) == 1 else f"{len(ids):,} users"
     _name_unknown(traces)
     click.echo(f"{who}{again}: {said}" + (f"; {rows}" if rows else "") + ".")
-    click.confirm("Remove all of it for good?", abort=True)
+    try:
+        sure = click.confirm("Remove all of it for good?")
+    except click.Abort:
+        raise click.ClickException("nobody answered, nothing was removed; --yes does it") from None
+    if not sure:
+        raise click.Abort
 
 
 def _name_unknown(traces: UserTraces) -> None:
@@ -133,7 +138,7 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
     receipt = begin_receipt(Warehouse(settings), users)
     if not receipt.before:
         receipt = replace(receipt, before=content_of(registry))
-    models = ("models", lambda: {"models": len(registry.forget(users))})
+    models = ("models", lambda: {"models": registry.forget(users)})
     with progress_bar("erasing") as show:
         steps = chain([models], storage_steps(settings, traces, first))
         receipt = take_steps(settings, receipt, steps, lambda name: show(name, 0.5))

@@ -1,7 +1,4 @@
-"""A file of one's own: format, encoding, delimiter, header, columns and times, and its import.
-
-Everything is a guess from the file alone, to be shown to a person; a choice that is given is kept.
-"""
+"""A file of one's own: all that an import must know, guessed from the file alone for a person."""
 
 import codecs
 import csv
@@ -13,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import duckdb
 
-from mom_pipeline.datasets.columns import ROLES, Sample, choose, named, rank
+from mom_pipeline.datasets.columns import ROLES, SPARSE, Sample, choose, empty, named, rank
 from mom_pipeline.datasets.importing import (
     Dataset,
     EventFields,
@@ -42,18 +38,19 @@ from mom_pipeline.logs.readers import (
 from mom_pipeline.settings import ColumnSettings, LogSettings, checked
 from mom_pipeline.warehouse.connection import literal_path, load_sql, scalar
 
-FIELD_DELIMITERS = (",", ";", "\t", "|", "::")
+FIELD_DELIMITERS = (",", ";", "\t", "|", "::", " ")
 DECIMALS = (".", ",")
 # Lines that are kept to look at, from all over the files, and lines at their beginning.
 _KEPT_LINES = 4_000
 _FIRST_LINES = 200
 _MOST_COLUMNS = 1_000
 _OF_ONE_DAY = "the day of the import"
-_NEEDED = ("user", "item")
+_NEEDED, _NO_TIMES = ("user", "item"), ("weight", "price", "item_name", "item_group", "event")
 # Texts of programs for a value that is not there.
 _NOTHING = ("", "NULL", "null", "NaN", "nan", "None", r"\N", "#N/A")
 # What stands beside the digits of a number.
 _BESIDE = r"[\s\x{00a0}\x{202f}'’\"$€£¥₹₽]|EUR|USD|GBP|CHF|PLN|zł|kr\.?$|Fr\."
+_IDS = re.compile(r"\S*\d\S*( \S*\d\S*)+")
 _ID_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 
@@ -96,6 +93,7 @@ class FoundFile:
     delimiter: str = ","
     encoding: str = "utf-8"
     header_lines: int = 1
+    paths: Mapping[str, str] = field(default_factory=dict)  # of JSON: to what lies in an object
 
 
 @dataclass(frozen=True)
@@ -111,26 +109,22 @@ class Guess:
 
     def parsed_rows(self, n: int) -> list[tuple[str, ...]]:
         """The first rows as an import reads them: user, item, time, weight and name."""
-        options, not_understood = self.options, "'not understood: '"
+        options, first = self.options, Sample(self.sample.header, self.sample.rows[:n])
         names = (options.user, options.item, options.timestamp, options.weight, options.item_name)
-        rows = self.sample.rows[:n]
-        columns = [self.sample.column(name)[:n] if name else [""] * len(rows) for name in names]
+        columns = [first.column(name) if name else [""] * len(first.rows) for name in names]
+        time, parameters = event_time_sql(options.timestamp_format)
+        read: dict[int, str] = {}
         if options.timestamp:
-            columns[2] = options.times(self.sample)[:n]
-        expression, parameters = event_time_sql(options.timestamp_format)
-        number = _number_sql("number_text", options.decimal)
+            columns[2], read[2] = options.times(first), f"strftime({time}, '%Y-%m-%d %H:%M:%S')"
+        if options.weight:
+            read[3] = f"({_number_sql('time_text', options.decimal)})::DOUBLE::VARCHAR"
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = $zone", {"zone": options.timezone})
-            read = connection.execute(
-                f"SELECT coalesce(strftime({expression}, '%Y-%m-%d %H:%M:%S'), "  # noqa: S608
-                f"{not_understood} || time_text), coalesce(({number})::DOUBLE::VARCHAR, "
-                f"{not_understood} || number_text) "
-                "FROM (SELECT unnest($times) AS time_text, unnest($numbers) AS number_text)",
-                {**parameters, "times": columns[2], "numbers": columns[3]},
-            ).fetchall()
-        for at, name in ((0, options.timestamp), (1, options.weight)):
-            if name:
-                columns[2 + at] = [row[at] for row in read]
+            for at, value in read.items():
+                values = {"texts": columns[at], **(parameters if at == 2 else {})}
+                query = f"SELECT coalesce({value}, 'not understood: ' || time_text) FROM "  # noqa: S608
+                found = connection.execute(f"{query} (SELECT unnest($texts) AS time_text)", values)
+                columns[at] = [text for (text,) in found.fetchall()]
         return list(zip(*columns, strict=True))
 
 
@@ -151,17 +145,18 @@ def guess_files(paths: Sequence[Path], given: Mapping[str, Any]) -> Guess:
     if not sample.rows:
         raise DatasetError("there is a header and no row below it; give a source with events")
     options, doubtful = _columns(paths[0], sample, given)
-    notes: list[str] = []
-    options, note = _with_times(options, sample, given)
-    notes += [note] if note else []
+    options, *notes = _with_times(options, sample, given)
     if options.weight and "decimal" not in given:
         decimal, note = _decimal(sample.column(options.weight), files[0].delimiter)
-        options = replace(options, decimal=decimal)
-        notes += [note] if note else []
+        options, notes = replace(options, decimal=decimal), [*notes, note]
+    for role in _NEEDED:
+        if (share := empty(sample.column(getattr(options, role)))) > SPARSE:
+            notes.append(f"{share:.0%} of the rows have no {role}, and are set aside: look whether")
+            notes[-1] += f" another column is meant (--{role})"
     if not files[0].header_lines and files[0].file_format == "csv":
         notes.append("the file has no header: its columns are called by their numbers")
-    weights = given.get("event_weights", {})
-    return Guess(files, options, sample, tuple(notes), tuple(doubtful), weights)
+    told, weights = tuple(filter(None, notes)), given.get("event_weights", {})
+    return Guess(files, options, sample, told, tuple(doubtful), weights)
 
 
 def _require_valid(given: Mapping[str, Any]) -> None:
@@ -187,11 +182,7 @@ def _require_valid(given: Mapping[str, Any]) -> None:
 
 
 def own_files(guess: Guess, day: date | None = None) -> Dataset:
-    """The adapter for files of one's own: text, JSON lines or Parquet.
-
-    day: of rows without a time; by default today.
-    Lines without a user or an item, and those with a quantity of 0, are set aside.
-    """
+    """The adapter for files of one's own. day: of rows without a time; by default today."""
     options, today = guess.options, datetime.now(ZoneInfo(guess.options.timezone)).date()
     weighted, typed = ("weight" if options.weight else ""), ("event" if options.event else "")
     return Dataset(
@@ -204,21 +195,18 @@ def own_files(guess: Guess, day: date | None = None) -> Dataset:
         f"{options.timestamp_format if options.timestamp else _OF_ONE_DAY}, numbers as "
         f"0{options.decimal}5",
         remedies={
-            NOT_UNDERSTOOD: partial(_time_remedy, guess),
+            NOT_UNDERSTOOD: lambda: (
+                format_advice(
+                    options.times(guess.sample), "--timestamp-format", options.timestamp_format
+                )
+                or "--timestamp-format, such as '%d/%m/%Y %H:%M'"
+            ),
             "expected": lambda: "--delimiter, or quotes around fields that hold it",
             "unbalanced quote": lambda: "close the quote, or double it inside of a field",
             "not UTF-8": lambda: "--encoding",
             "quantity": lambda: "--decimal, --weight, or --weight '' to count lines",
         },
     )
-
-
-def _time_remedy(guess: Guess) -> str:
-    options = guess.options
-    advice = format_advice(
-        options.times(guess.sample), "--timestamp-format", options.timestamp_format
-    )
-    return advice or "--timestamp-format, such as '%d/%m/%Y %H:%M'"
 
 
 def _raw_file(file: FoundFile, options: ImportOptions, day: date) -> RawFile:
@@ -257,7 +245,7 @@ def _raw_file(file: FoundFile, options: ImportOptions, day: date) -> RawFile:
     texts = _parquet_texts(file.path) if file.file_format == "parquet" else {}
     return RawFile(
         file.path,
-        events.select(json_fields(read, len(options.columns), exact_ids=False)),
+        events.select(json_fields(read, len(options.columns), exact_ids=False, nested=file.paths)),
         encoding=file.encoding,
         texts={name: texts[name] for name in read if texts},
     )
@@ -289,8 +277,8 @@ def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile,
     if not lines:
         raise DatasetError(f"{path} is empty; give a file with a line per event")
     if lines[0].lstrip().startswith("{"):
-        sample = _json_sample(path, lines)
-        return FoundFile(path, sample.header, "jsonl", encoding=encoding), sample
+        sample, paths = _json_sample(path, lines)
+        return FoundFile(path, sample.header, "jsonl", encoding=encoding, paths=paths), sample
     delimiter = given.get("delimiter") or _delimiter(path, lines[:_FIRST_LINES])
     rows = _cut(lines, delimiter)
     width = Counter(map(_filled, rows)).most_common(1)[0][0]
@@ -302,7 +290,10 @@ def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile,
     at = next(n for n, row in enumerate(rows) if len(row) >= width - 1)
     names, header_lines = [name.strip().removeprefix("\ufeff") for name in rows[at]], 0
     if _is_header(rows[at:]):
-        header_lines = 1 + _lines_before(path, encoding, lines[at])
+        with open_text(path) as stream:
+            text = io.TextIOWrapper(stream, encoding, newline="\n")
+            before = (n for n, line in enumerate(text) if line.rstrip("\r\n") == lines[at])
+            header_lines = 1 + next(before)
         if len(names) == width - 1 and any(len(row) == width and row[-1] for row in rows):
             names = ["row", *names]  # R names no column for the names of the rows
     else:
@@ -327,13 +318,6 @@ def _cut(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 def _filled(row: Sequence[str]) -> int:
     """Return the number of fields up to the last one that is not empty."""
     return max((n for n, field in enumerate(row, start=1) if field), default=0)
-
-
-def _lines_before(path: Path, encoding: str, header: str) -> int:
-    """Return the physical lines before the header."""
-    with open_text(path) as stream:
-        text = io.TextIOWrapper(stream, encoding, newline="\n")
-        return next(n for n, line in enumerate(text) if line.rstrip("\r\n") == header)
 
 
 def _encoding(path: Path) -> str:
@@ -386,7 +370,14 @@ def _delimiter(path: Path, lines: Sequence[str]) -> str:
         return n / len(widths), width
 
     fits = {one: cut(one) for one in FIELD_DELIMITERS}
+    blank = fits.pop(" ")  # between ids alone: names have blanks too
     good = {one: fit for one, fit in fits.items() if fit[1] > 1 and fit[0] > 0.5}
+    if (
+        not good
+        and blank[0] == 1
+        and all(re.search(r"^\S*\d\S*( \S*\d\S*)+$", x) for x in lines[1:])
+    ):
+        return " "
     if not good:
         raise DatasetError(
             f"{path}: no delimiter of {', '.join(map(repr, FIELD_DELIMITERS))} gives a user and an "
@@ -443,17 +434,31 @@ def _parquet_sample(path: Path, n_rows: int) -> Sample:
     return Sample(tuple(columns), [["" if v is None else v for v in row] for row in rows])
 
 
-def _json_sample(path: Path, lines: Sequence[str]) -> Sample:
+def _json_sample(path: Path, lines: Sequence[str]) -> tuple[Sample, dict[str, str]]:
+    """Return rows of the objects, and the paths to what lies in objects of theirs: user.id."""
     objects = []
     for line in lines:
         with suppress(ValueError, RecursionError):
             objects.append(json.loads(line, parse_int=str, parse_float=str))
-    objects = [value for value in objects if isinstance(value, dict)]
-    names = tuple(dict.fromkeys(name for value in objects[:_FIRST_LINES] for name in value))
-    if not names:
+    rows = [_flat(value, "$") for value in objects if isinstance(value, dict)]
+    paths = {name: at for row in rows[:_FIRST_LINES] for name, (at, _) in row.items()}
+    if not paths:
         raise DatasetError(f"{path}: no line is a JSON object; the first is {lines[0][:120]!r}")
-    rows = [["" if v.get(n) is None else str(v.get(n)) for n in names] for v in objects]
-    return Sample(names, rows)
+    values = [[str(row.get(name, ("", ""))[1]) for name in paths] for row in rows]
+    nested = {name: at for name, at in paths.items() if at != f'$."{name}"'}
+    return Sample(tuple(paths), values), nested
+
+
+def _flat(value: Mapping[str, Any], at: str, before: str = "") -> dict[str, tuple[str, Any]]:
+    """Return what an object holds by its name, with the path to it; a.b is b in the object a."""
+    found: dict[str, tuple[str, Any]] = {}
+    for key, part in value.items():
+        name, path = f"{before}{key}", f'{at}."{key}"'
+        if isinstance(part, dict):
+            found |= _flat(part, path, f"{name}.")
+        elif not isinstance(part, list):
+            found[name] = path, "" if part is None else part
+    return found
 
 
 def _columns(
@@ -474,16 +479,22 @@ def _columns(
             f"{path}: no column looks like the {' or the '.join(missing)}, found {shown}; name "
             f"{' and '.join(f'it with --{role}' for role in missing)}"
         )
-    other = {name: given[name] for name in ("timestamp_format", "timezone", "decimal")
-             if name in given}  # fmt: skip
-    return ImportOptions(**columns, **other), doubtful
+    other = given.keys() & {"timestamp_format", "timezone", "decimal"}
+    return ImportOptions(**columns, **{name: given[name] for name in other}), doubtful
 
 
 def _with_times(
     options: ImportOptions, sample: Sample, given: Mapping[str, Any]
 ) -> tuple[ImportOptions, str]:
     """Return the options with the format of the times, and a note where it is in doubt."""
-    likely = [n for n in sample.header if n not in options.columns.values() and _is_time(n)]
+    free = [name for name in sample.header if name not in options.columns.values()]
+    # Called as times are, and as nothing else is.
+    likely = [
+        name
+        for name in free
+        if named("timestamp", name) is not None
+        and all(rank(role, name) is None for role in (*_NEEDED, *_NO_TIMES))
+    ]
     if not options.timestamp and (not likely or "timestamp" in given):
         return options, "no column holds times: all rows are of one day, today"
     if "timestamp_format" in given:
@@ -506,12 +517,6 @@ def _with_times(
                 f"the days fit {best.name!r} and {other.name!r} alike; --timestamp-format decides"
             )
     return options, ""
-
-
-def _is_time(name: str) -> bool:
-    """Tell whether a column is called as times are, and as nothing else is."""
-    others = ("weight", "price", "item_name", "item_group", "event", "user", "item")
-    return named("timestamp", name) is not None and all(rank(one, name) is None for one in others)
 
 
 def _decimal(values: Sequence[str], delimiter: str) -> tuple[str, str]:

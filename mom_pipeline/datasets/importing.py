@@ -1,8 +1,7 @@
 """Import of a dataset by its adapter: raw lines in, one log file per day out, none lost.
 
-An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB, which spills
-to disk, so that a 10 GB file needs no more memory than a small one. The days are written to a
-scratch folder and put in place when all are complete: an import that was killed begins again.
+An adapter is a SELECT from physical lines to events. Lines are staged in DuckDB, which spills to
+disk. The days are put in place when all are complete: an import that was killed begins again.
 """
 
 import gzip
@@ -23,7 +22,7 @@ from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.catalogue import Catalogue, Item, tidy
 from mom_pipeline.core.files import sync_folder, write_bytes, write_text
 from mom_pipeline.core.threads import map_blocks
-from mom_pipeline.datasets.columns import is_return
+from mom_pipeline.datasets.columns import is_lending, is_return
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
 from mom_pipeline.logs.readers import (
@@ -34,9 +33,9 @@ from mom_pipeline.logs.readers import (
     filled,
     stage_lines,
 )
-from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, no_progress, scan_file
+from mom_pipeline.logs.scan import QUARANTINED_CHARACTERS, Progress, scan_file
 from mom_pipeline.settings import SETTINGS_FILE, ColumnSettings, Settings
-from mom_pipeline.settings_file import declare_first_day, write_values
+from mom_pipeline.settings_file import declare_first_day, with_values, write_values
 from mom_pipeline.warehouse.connection import Connection, load_sql, options_of, scalar
 
 SUMMARY_FILE = "dataset.json"
@@ -82,12 +81,9 @@ class EventFields:
 
 @dataclass(frozen=True)
 class RawFile:
-    """A published file and the SELECT that reads its lines.
+    """A published file and the SELECT that reads its lines from `staged_lines` (rowid, text).
 
-    select: from `staged_lines` (rowid, text) to the columns of `dataset_events`; $file is given.
-    other_lines: a condition over `staged_lines` for records that are no event by their format.
-    encoding: other than UTF-8, the file is read from a copy.
-    layout: of delimited text.
+    other_lines: a condition for records that are no event by their format.
     texts: of a Parquet file, the expressions of its columns as text, by name.
     """
 
@@ -114,15 +110,20 @@ class Dataset:
     """
 
     name: str
-    timezone: str
-    columns: ColumnSettings
     files: tuple[RawFile, ...]
     rules: str
+    timezone: str = "UTC"
+    columns: ColumnSettings = field(default_factory=lambda: ColumnSettings(exclude="exclude"))
     train_days: Callable[[date], bool] | None = None
     items: Callable[[], Iterable[Item]] = lambda: ()
     finish: Callable[[Connection], None] = lambda connection: None
     remedies: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     event_weights: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The settings that its log files are read by."""
+        return {"logs.timezone": self.timezone, "logs.columns": asdict(self.columns)}
 
 
 @dataclass(frozen=True)
@@ -149,9 +150,8 @@ class EventType:
 class ImportSummary:
     """What an import wrote; kept as `dataset.json` in the data folder.
 
-    returns: rows that take an earlier one away.
     rows: in the log files, with those of `rest`, which are set aside there with their reasons.
-    files_without_end: names of the files whose last line has no line end; it was imported.
+    returns: rows that take an earlier one away.
     """
 
     dataset: str
@@ -184,19 +184,19 @@ _SUMMARY = TypeAdapter(ImportSummary)
 
 
 def import_dataset(
-    dataset: Dataset, settings: Settings, progress: Progress = no_progress
+    dataset: Dataset, settings: Settings, progress: Progress = lambda n_bytes: None
 ) -> ImportSummary:
-    """Write the daily log files of a dataset to `data/logs`; `progress` receives bytes read.
+    """Write the daily log files of a dataset; DatasetError where lines or the folder do not fit.
 
-    Raises DatasetError for too many lines that are not in the format, and for a data folder that
-    holds other logs or settings that do not fit.
+    progress: receives bytes read.
     """
     _require_fitting_settings(dataset, settings)
     _require_no_other_logs(dataset, settings)
     with (
         scratch_folder(settings, "import") as scratch,
-        _connect(dataset, settings, scratch) as connection,
+        duckdb.connect(config=options_of(settings, scratch)) as connection,
     ):
+        connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
         summary = _stage_events(connection, dataset, scratch, progress)
         _require_few_malformed(dataset, summary, settings.logs.max_reject_share)
         connection.execute(load_sql("datasets/place_rest.sql"))
@@ -234,6 +234,12 @@ def is_imported_otherwise(dataset: Dataset, settings: Settings) -> bool:
     )
 
 
+def n_other_logs(settings: Settings) -> int:
+    """The log files that the last import did not write, such as those of later days."""
+    summary, there = read_summary(settings), discover(settings.logs_dir).files
+    return len(there) - (summary.days if summary else 0)
+
+
 def begin_again(dataset: Dataset, settings: Settings) -> None:
     """Remove what was made of an import; what a person wrote, or had erased, stays."""
     for folder in (
@@ -243,17 +249,9 @@ def begin_again(dataset: Dataset, settings: Settings) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for path in settings.data_dir.glob(f"{settings.warehouse_path.name}*"):
         path.unlink()
-    columns = asdict(dataset.columns)
-    declared = {"logs.timezone": dataset.timezone, "logs.delimiter": ",", "logs.columns": columns}
-    write_values(settings.data_dir / SETTINGS_FILE, {**declared, "pipeline.start_date": ""})
+    declared = {**dataset.declared, "logs.delimiter": ",", "pipeline.start_date": ""}
+    write_values(settings.data_dir / SETTINGS_FILE, declared)
     (settings.data_dir / SUMMARY_FILE).unlink(missing_ok=True)  # last: one killed begins again
-
-
-def _connect(dataset: Dataset, settings: Settings, scratch: Path) -> Connection:
-    options = {**options_of(settings), "temp_directory": str(scratch)}
-    connection = duckdb.connect(config=options)
-    connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
-    return connection
 
 
 def _stage_events(
@@ -315,6 +313,8 @@ def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, .
             f"{min(counts)!r}; give the column of the types (--event), or --event '' for none"
         )
     returns = [event for event in counts if is_return(event)]
+    # What was lent comes back: it was wanted all the same.
+    back = 0.0 if any(map(is_lending, counts)) else -1.0
     query = load_sql("datasets/type_rates.sql")
     found = connection.execute(query, {"returns": returns}).fetchall()
     rates = {event: rate for event, _, rate in found}
@@ -323,7 +323,7 @@ def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, .
     least = min(telling.values(), default=1.0)
 
     def weight(event: str) -> float:
-        measured = -1.0 if event in returns else min(10.0, telling.get(event, least) / least)
+        measured = back if event in returns else min(10.0, telling.get(event, least) / least)
         return float(dataset.event_weights.get(event, round(measured)))
 
     return tuple(EventType(e, n, rates.get(e, 0.0), weight(e)) for e, n in counts.items())
@@ -332,20 +332,18 @@ def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, .
 def _returns(connection: Connection, types: Iterable[EventType]) -> int:
     """Set aside the returns of what was not taken before; count the others."""
     returns = {"returns": [one.event for one in types if one.weight < 0]}
-    count = """
-        SELECT count(*) FROM dataset_events WHERE problem IS NULL AND exclude = ''
-        AND (starts_with(weight, '-') OR list_contains($returns::VARCHAR[], event))
-    """
-    if not scalar(connection, count, returns):
-        return 0
     connection.execute(load_sql("datasets/orphaned_returns.sql"), returns)
-    return scalar(connection, count, returns)
+    return scalar(
+        connection,
+        "SELECT count(*) FROM dataset_events WHERE problem IS NULL AND exclude = '' "
+        "AND (starts_with(weight, '-') OR list_contains($returns::VARCHAR[], event))",
+        returns,
+    )
 
 
 def _require_few_malformed(dataset: Dataset, summary: ImportSummary, most: float) -> None:
     malformed = [part for part in summary.rest if part.malformed]
-    n = sum(part.n for part in malformed)
-    if n > most * summary.rows:
+    if (n := sum(part.n for part in malformed)) > most * summary.rows:
         raise DatasetError(
             f"{n:,} of {summary.rows:,} lines are malformed, more than logs.max_reject_share = "
             f"{most:g}; nothing was written. {told_rest(malformed, dataset)}\nOr do without them: "
@@ -405,10 +403,8 @@ def open_text(path: Path) -> IO[bytes]:
 
 def _add_events(connection: Connection, raw: RawFile, lines: int) -> int:
     """Add the events of the staged lines; return how many lines carry none by their format."""
-    before = scalar(connection, "SELECT count(*) FROM dataset_events")
     parameters = {**raw.select.parameters, "file": raw.path.name}
-    connection.execute(f"INSERT INTO dataset_events {raw.select.sql}", parameters)
-    events = scalar(connection, "SELECT count(*) FROM dataset_events") - before
+    events = scalar(connection, f"INSERT INTO dataset_events {raw.select.sql}", parameters)
     no_event = f"SELECT count(*) FROM staged_lines WHERE text IS NULL OR {raw.other_lines}"  # noqa: S608
     without = scalar(connection, no_event)
     if events + without != lines:
@@ -441,22 +437,19 @@ def _write_days(connection: Connection, dataset: Dataset, scratch: Path) -> dict
     folder = scratch / "logs"
     folder.mkdir()
     written = {day: folder / f"{day}.csv.gz" for day in _event_days(connection)}
-    optional = {"weight": dataset.columns.weight, "event": dataset.columns.event}
-    names = "".join(f", {name}" for name, used in optional.items() if used)
+    names = "".join(f", {name}" for name in ("weight", "event") if getattr(dataset.columns, name))
+    # Without quotes for what is not set aside: read faster.
+    query = f"""
+        COPY (
+            SELECT user_id AS "user", item_id AS item, time_text AS timestamp,
+                nullif(exclude, '') AS exclude {names}
+            FROM dataset_events WHERE day = $day ORDER BY file, line
+        ) TO $target (FORMAT csv, HEADER, COMPRESSION gzip)
+    """  # noqa: S608
 
     def write(day: date) -> None:
         with connection.cursor() as own:
-            own.execute(
-                f"""
-                COPY (
-                    SELECT
-                        user_id AS "user", item_id AS item, time_text AS timestamp,
-                        nullif(exclude, '') AS exclude {names}  -- without quotes: read faster
-                    FROM dataset_events WHERE day = $day::DATE ORDER BY file, line
-                ) TO $target (FORMAT csv, HEADER, COMPRESSION gzip)
-                """,  # noqa: S608
-                {"day": day.isoformat(), "target": str(written[day])},
-            )
+            own.execute(query, {"day": day, "target": str(written[day])})
         with written[day].open("rb") as complete:
             os.fsync(complete.fileno())
 
@@ -482,7 +475,8 @@ def _require_fitting_settings(dataset: Dataset, settings: Settings) -> None:
     if not _fits(dataset, settings):
         raise DatasetError(
             f"{path} does not fit {dataset.name}; it needs\n\n"
-            f"{_settings_text(dataset)}\nSet that, or {_OTHER_FOLDER.format(dataset.name)}"
+            f"{with_values('', dataset.declared)}\nSet that, or "
+            f"{_OTHER_FOLDER.format(dataset.name)}"
         )
 
 
@@ -510,13 +504,10 @@ def _write_settings(
 ) -> None:
     path = settings.data_dir / SETTINGS_FILE
     if not path.exists():
-        write_text(path, f"# Written by `import {dataset.name}`.\n\n{_settings_text(dataset)}")
+        write_text(
+            path, with_values(f"# Written by `import {dataset.name}`.\n\n", dataset.declared)
+        )
     if summary.types:
         weights = {one.event: one.weight for one in summary.types}
         write_values(path, {"logs.event_weights": weights})
     declare_first_day(settings, list(days))
-
-
-def _settings_text(dataset: Dataset) -> str:
-    columns = "".join(f'{key} = "{name}"\n' for key, name in asdict(dataset.columns).items())
-    return f'[logs]\ntimezone = "{dataset.timezone}"\n\n[logs.columns]\n{columns}'

@@ -80,7 +80,6 @@ def online_retail(path: Path) -> Dataset:
     return Dataset(
         name="online-retail",
         timezone="Europe/London",
-        columns=ColumnSettings(exclude="exclude"),
         files=(delimited_file(path, Layout(",", len(header), len(header)), fields),),
         rules="set aside: lines without a customer, cancellations, quantities not positive",
     )
@@ -104,8 +103,6 @@ def movietweetings(path: Path) -> Dataset:
     )
     return Dataset(
         name="movietweetings",
-        timezone="UTC",
-        columns=ColumnSettings(exclude="exclude"),
         files=(_bare(_only(path, "ratings.dat*"), "::", 4, fields),),
         rules="every rating counts once",
         items=partial(_titles, _only(path, "movies.dat*")),
@@ -127,7 +124,6 @@ def tafeng(path: Path) -> Dataset:
     return Dataset(
         name="tafeng",
         timezone="Asia/Taipei",
-        columns=ColumnSettings(exclude="exclude"),
         files=_monthly_files(path) if path.is_dir() else (_merged_file(path),),
         rules="training: January and November; test: February and December",
         train_days=lambda day: day.month in _TRAIN_MONTHS,
@@ -171,7 +167,6 @@ def million_song(path: Path) -> Dataset:
         files.append(_bare(_only(path, f"*{half}*.txt*"), "\t", 3, fields))
     return Dataset(
         name="million-song",
-        timezone="UTC",
         columns=ColumnSettings(weight="weight", exclude="exclude"),
         files=tuple(files),
         rules="visible half: training; hidden half: test; one declared day each; plays as weight",
@@ -203,8 +198,6 @@ def yandex(path: Path, sample_users: int = 1_000_000, seed: int = 0) -> Dataset:
 
     return Dataset(
         name="yandex",
-        timezone="UTC",
-        columns=ColumnSettings(exclude="exclude"),
         files=(raw,),
         rules=f"clicks on URLs with at least {_MIN_CLICKS} clicks; a sample of {sample_users} "
         f"users, seed {seed}; days 1-14 train, 15-27 test",

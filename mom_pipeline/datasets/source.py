@@ -1,7 +1,6 @@
 """Somebody else's table as the source: the rows of a day become the log file of that day.
 
-A day has a version, made where its rows lie: a day whose rows have changed is read again, and the
-file that is replaced corrects what was counted of it.
+A day whose rows have changed is read again, and the new file corrects what was counted of it.
 """
 
 import re
@@ -141,10 +140,7 @@ class Source:
     def _rows(
         self, settings: Settings, connection: Connection, day: date, folder: Path
     ) -> tuple[str, dict[str, Any]]:
-        """A query of DuckDB for the rows of a day under our names, and its parameters.
-
-        folder: for files that are made.
-        """
+        """A query of DuckDB for the rows of a day under our names; files are made in a folder."""
         if self.table and not is_postgres(self.address):
             parts = self._parts(settings, _types(connection, self._table))
             return f"SELECT {{renamed}} {_DUCKDB_DAY}".format(**parts), _bounds(day, day)

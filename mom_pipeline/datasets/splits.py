@@ -10,8 +10,6 @@ from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.importing import open_text
 from mom_pipeline.errors import DatasetError
 
-_LARGEST = np.iinfo(np.int64).max
-
 
 def read_split(train: Path, test: Path) -> tuple[Csr, Csr]:
     """Training and test matrix, binary, over the users and items of either file by number."""
@@ -30,34 +28,14 @@ def read_split(train: Path, test: Path) -> tuple[Csr, Csr]:
 
 def _read_pairs(path: Path) -> tuple[Array, Array]:
     """Return the user and the item of every pair in one file."""
-    users, items = [], []
-    for number, line in enumerate(_text(path).splitlines(), start=1):
-        try:
-            numbers = [*map(int, line.split())]
-            user, *own = numbers
-        except ValueError as error:
-            raise DatasetError(
-                f"{path}, line {number}: expected `user item item ...` as whole numbers, "
-                f"found {line[:60]!r}"
-            ) from error
-        if min(numbers) < 0:
-            raise DatasetError(f"{path}, line {number}: numbers must not be negative")
-        if max(numbers) > _LARGEST:
-            raise DatasetError(f"{path}, line {number}: numbers must be at most {_LARGEST}")
-        users.append(np.full(len(own), user))
-        items.append(np.array(own, dtype=np.int64))
-    if not users:
-        raise DatasetError(f"{path} has no lines; expected `user item item ...`")
-    return np.concatenate(users), np.concatenate(items)
-
-
-def _text(path: Path) -> str:
     try:
         with open_text(path) as file:
-            return file.read().decode("utf-8")
-    except FileNotFoundError:
-        raise DatasetError(f"{path} does not exist; give a file of a ready split") from None
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+            rows = [np.array([int(number) for number in line.split()], np.int64) for line in file]
+        if not rows or min(row.min() for row in rows) < 0:
+            raise ValueError("no line, or a number below 0")
+    except (OSError, EOFError, ValueError, OverflowError, zlib.error) as error:
         raise DatasetError(
-            f"{path} cannot be read ({error}); give lines of `user item item ...`"
+            f"{path} must hold lines of `user item item ...`, whole numbers from 0 on: {error}"
         ) from error
+    users = np.repeat([row[0] for row in rows], [len(row) - 1 for row in rows])
+    return users, np.concatenate([row[1:] for row in rows])

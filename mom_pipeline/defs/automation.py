@@ -1,8 +1,8 @@
 """Jobs over the assets, and what starts them: schedules, and a sensor on the log files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from itertools import takewhile
 from typing import Any
 
 import dagster as dg
@@ -41,28 +41,30 @@ def jobs_of(
     executor: dg.ExecutorDefinition | None = None,
 ) -> list[Any]:
     """The daily update, the rebuild from all users, and the comparison with other methods."""
-    executor = executor or dg.in_process_executor
-    every_day = dg.AssetSelection.assets(*(names.key(asset) for asset in INPUTS), *outputs)
+    every_day = [*(names.key(asset) for asset in INPUTS), *outputs]
     return [
         dg.define_asset_job(
-            names.of("daily_update"),
-            every_day,
-            description="Every asset of a day, or of a range of days in one run.",
-            executor_def=executor,
-        ),
-        dg.define_asset_job(
-            names.of("full_rebuild"),
-            every_day,
-            config=dict(full_config(names)),
-            description="Every asset of a day, its moments from all users: a fresh basis.",
-            executor_def=executor,
-        ),
-        dg.define_asset_job(
-            names.of("comparison"),
-            dg.AssetSelection.assets(names.key("model_comparison")),
-            description="The method beside its rivals: minutes, and so not a part of every day.",
-            executor_def=executor,
-        ),
+            names.of(name),
+            dg.AssetSelection.assets(*assets),
+            config=dict(config),
+            description=description,
+            executor_def=executor or dg.in_process_executor,
+        )
+        for name, assets, config, description in (
+            ("daily_update", every_day, {}, "Every asset of a day, or of many days in one run."),
+            (
+                "full_rebuild",
+                every_day,
+                full_config(names),
+                "Every asset of a day, its moments from all users: a fresh basis.",
+            ),
+            (
+                "comparison",
+                [names.key("model_comparison")],
+                {},
+                "The method beside its rivals: minutes, and so not a part of every day.",
+            ),
+        )
     ]
 
 
@@ -70,7 +72,6 @@ def schedules_of(
     names: Names, partitions: dg.DailyPartitionsDefinition, jobs: Sequence[Any], cron: str
 ) -> list[dg.ScheduleDefinition]:
     """The update of each night; the rebuild and the comparison of each Sunday."""
-    daily_update, full_rebuild, comparison = jobs
 
     def nightly(context: dg.ScheduleEvaluationContext) -> Any:
         """Every day that is missing or stale, as `mom-pipeline update` does."""
@@ -91,6 +92,7 @@ def schedules_of(
         return dg.RunRequest(partition_key=max(present), run_config=dict(config))
 
     rebuild, compare = partial(newest, config=full_config(names)), partial(newest, config={})
+    looks: tuple[Callable[[dg.ScheduleEvaluationContext], Any], ...] = (nightly, rebuild, compare)
     return [
         dg.ScheduleDefinition(
             name=names.of(name),
@@ -100,10 +102,12 @@ def schedules_of(
             execution_fn=look,
             required_resource_keys={names.resource},
         )
-        for name, job, when, look in (
-            ("daily_update_schedule", daily_update, cron, nightly),
-            ("weekly_rebuild_schedule", full_rebuild, "0 5 * * 0", rebuild),
-            ("weekly_comparison_schedule", comparison, "0 6 * * 0", compare),
+        for job, name, when, look in zip(
+            jobs,
+            ("daily_update_schedule", "weekly_rebuild_schedule", "weekly_comparison_schedule"),
+            (cron, "0 5 * * 0", "0 6 * * 0"),
+            looks,
+            strict=True,
         )
     ]
 
@@ -121,7 +125,9 @@ def log_file_sensor(
         """
         folder = _folder(context, names)
         try:
-            if busy := _busy(context, folder):
+            writer = writer_of(folder.settings)
+            if writer or context.instance.get_runs_count(dg.RunsFilter(statuses=_WAITING)):
+                busy = f"{writer} writes to the data folder" if writer else "a run waits to start"
                 return dg.SkipReason(busy)
             mark, materialized = _newest_of_source(context, names)
             unread = folder.unread() if mark != (context.cursor or "") else set()
@@ -130,7 +136,10 @@ def log_file_sensor(
             files = discover(folder.settings.logs_dir).files
             declare_first_day(folder.settings, {*unread, *(file.day for file in files)})
             behind = days_behind(day_statuses(folder.days, unread))
-            changed = max(_last_change(folder, [file.path for file in files]), materialized)
+            # A change of contents always sets this time.
+            paths = [folder.settings.data_dir / SETTINGS_FILE, *(file.path for file in files)]
+            times = [path.stat().st_ctime for path in paths if path.exists()]
+            changed = max([materialized, *times])
             failed = _failures(folder, behind, changed)
         except (DatasetError, LogFileError, WarehouseBusy, OSError) as error:
             return dg.SkipReason(f"the log files could not be compared: {error}")
@@ -168,14 +177,6 @@ def _folder(
     return folder
 
 
-def _busy(context: dg.SensorEvaluationContext, folder: OpenFolder) -> str:
-    """Why no run is to be asked for now; "" when one may be."""
-    if writer := writer_of(folder.settings):
-        return f"{writer} writes to the data folder"
-    waiting = context.instance.get_runs_count(dg.RunsFilter(statuses=_WAITING))
-    return "a run waits to start" if waiting else ""
-
-
 def _newest_of_source(context: dg.SensorEvaluationContext, names: Names) -> tuple[str, float]:
     """A mark of the newest materialization of the source's asset, and when it was; "" for none."""
     if not names.source:
@@ -184,21 +185,11 @@ def _newest_of_source(context: dg.SensorEvaluationContext, names: Names) -> tupl
     return (str(found[0].storage_id), found[0].timestamp) if found else ("", 0.0)
 
 
-def _last_change(folder: OpenFolder, files: Sequence[Path]) -> float:
-    """When a log file or the settings last changed; a change of contents always sets this time."""
-    paths = [folder.settings.data_dir / SETTINGS_FILE, *files]
-    return max((path.stat().st_ctime for path in paths if path.exists()), default=0.0)
-
-
 def _failures(folder: OpenFolder, behind: Sequence[DayStatus], changed: float) -> int:
     """How many of the newest runs that reach these days failed since the last change of a file."""
     if not behind or not folder.warehouse.exists():
         return 0
     with folder.warehouse.reading() as connection:
         reaching = [run for run in runs(connection) if run.first <= behind[0].day <= run.last]
-    failed = 0
-    for run in reversed(reaching):
-        if run.failure == "" or run.began < changed:
-            break
-        failed += 1
-    return failed
+    lately = takewhile(lambda run: run.failure != "" and run.began >= changed, reversed(reaching))
+    return len(list(lately))

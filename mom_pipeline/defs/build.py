@@ -8,8 +8,7 @@ import dagster as dg
 
 from mom_pipeline.datasets.source import Source
 from mom_pipeline.defs.alerts import alert_sensors
-from mom_pipeline.defs.assets import evaluation, groups, logs, model, moments, serving
-from mom_pipeline.defs.assets.outputs import output_asset
+from mom_pipeline.defs.assets import evaluation, groups, logs, model, serving
 from mom_pipeline.defs.automation import jobs_of, log_file_sensor, schedules_of
 from mom_pipeline.defs.daily import DailyAsset, Names
 from mom_pipeline.defs.partitions import daily_partitions
@@ -21,10 +20,10 @@ from mom_pipeline.settings import Settings, load_settings
 ASSETS: tuple[DailyAsset, ...] = (
     logs.raw_logs,
     logs.interaction_matrix,
-    moments.chosen_settings,
-    moments.m2_statistics,
-    moments.whitening_matrix,
-    moments.whitened_tensor,
+    model.chosen_settings,
+    model.m2_statistics,
+    model.whitening_matrix,
+    model.whitened_tensor,
     model.decomposition,
     model.user_personalization,
     groups.groups,
@@ -75,7 +74,7 @@ def definitions_of(
     """As `build_defs`, with settings that are loaded."""
     partitions, horizon = daily_partitions(settings, source), settings.evaluation.horizon_days
     every = (*ASSETS, evaluation.model_comparison)
-    written = [output_asset(names, partitions, output) for output in outputs]
+    written = [serving.output_asset(names, partitions, output) for output in outputs]
     assets = [*(asset.build(names, partitions, horizon) for asset in every), *written]
     jobs = jobs_of(names, [asset.key for asset in written], executor)
     begin = [] if names.source else [logs.log_files(names)]

@@ -1,8 +1,7 @@
 """Asset checks: each is a function that judges one day, and its docstring is what it promises.
 
 A check runs inside its asset, on every day of the run, so that a blocking one stops the days'
-later assets before they start; every day has a verdict of its own, with its numbers, which
-Dagster plots. Where there is too little to judge by, a check passes and says so.
+later assets. Where there is too little to judge by, a check passes and says so.
 """
 
 import json
@@ -286,12 +285,14 @@ def _finite(check: str, *arrays: Array) -> Verdict:
 
 
 def _distributions(check: str, **columns: Array) -> Verdict:
-    wrong = [name for name, array in columns.items() if not _is_distribution(array)]
+    """Nothing is negative and every column sums to 1; NaN and infinity fail a comparison."""
+    wrong = [
+        name
+        for name, array in columns.items()
+        if not (
+            array.min() >= 0
+            and (np.abs(array.sum(axis=0, dtype=np.float64) - 1) <= _SUM_TOLERANCE).all()
+        )
+    ]
     seen = f"not distributions: {', '.join(wrong)}" if wrong else "all are"
     return Verdict(check, not wrong, seen, {"wrong": len(wrong)})
-
-
-def _is_distribution(array: Array) -> bool:
-    """Nothing is negative and every column sums to 1; NaN and infinity fail a comparison."""
-    sums = array.sum(axis=0, dtype=np.float64)
-    return bool(array.min() >= 0 and (np.abs(sums - 1) <= _SUM_TOLERANCE).all())

@@ -1,18 +1,19 @@
 """An asset of every day: what Dagster is told of it, and the loop over the days of a run.
 
-The function of an asset makes one day, and returns what is stored and shown of it. Any number of
-days is one run: Dagster's own backfill of an asset that rests on its yesterday starts one day each
-half minute.
+Any number of days is one run: Dagster's own backfill of an asset that rests on its yesterday starts
+one day each half minute.
 """
 
 import hashlib
 import math
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from importlib.resources import files
 from typing import Any
 
 import dagster as dg
@@ -20,7 +21,6 @@ import dagster as dg
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.defs.checks import Verdict, check_specs, evaluations, sound
-from mom_pipeline.defs.metadata import lineage_metadata, table_metadata
 from mom_pipeline.defs.partitions import offset
 from mom_pipeline.defs.resources import OpenFolder
 from mom_pipeline.pipeline.days import (
@@ -48,6 +48,12 @@ _SECONDS_PER_TURN, _QUICK_SECONDS = 1.0, 0.5
 _SMALL = 100_000
 # Days of a run that share a message in its log; each message is an event that Dagster stores.
 _DAYS_PER_MESSAGE = 10
+
+# Of the assets that are tables, their columns: type in DuckDB, what it holds, and from what of
+# `raw_logs` it comes.
+TABLES: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
+    files("mom_pipeline").joinpath("defs/columns.toml").read_text("utf-8")
+)
 
 # Called for every day that an asset has done: asset and day. For a progress bar in this process.
 day_done: ContextVar[Callable[[str, str], None]] = ContextVar(
@@ -203,11 +209,11 @@ def _make_days(asset: DailyAsset, run: DayRun) -> tuple[list[str], dict[str, Seq
         try:
             output, version = _one_day(asset, run, day)
         except Exception as error:
-            run.folder.note_failure(context.run.run_id, f"{asset.name} failed: {error}")
+            run.folder.end(context.run.run_id, f"{asset.name} failed: {error}")
             raise
         shown = {"version": version, "seconds": time.perf_counter() - begin}
         if day == run.run_days[-1]:
-            shown |= lineage_metadata(asset.name, run.names.key)
+            shown |= lineage_metadata(asset.name, run.names.key("raw_logs"))
         context.add_asset_metadata({**output.metadata, **shown}, partition_key=str(day))
         versions.append(version)
         verdicts[str(day)] = output.verdicts
@@ -218,7 +224,7 @@ def _make_days(asset: DailyAsset, run: DayRun) -> tuple[list[str], dict[str, Seq
         day_done.get()(asset.name, str(day))
     if unsound := [day for day, own in verdicts.items() if not sound(own)]:
         failure = f"{asset.name} of {unsound[0]} did not pass its checks"
-        run.folder.note_failure(context.run.run_id, failure)
+        run.folder.end(context.run.run_id, failure)
     return versions, verdicts
 
 
@@ -231,7 +237,7 @@ def _in_turns(run: DayRun) -> Iterator[tuple[date, float]]:
             if begin - since > _SECONDS_PER_TURN:
                 stack.close()
                 if begin - before < _QUICK_SECONDS:
-                    stack.enter_context(run.folder.warehouse.kept_open())
+                    stack.enter_context(run.folder.warehouse.opened())
                     since = begin
             yield day, begin
 
@@ -266,3 +272,32 @@ def _one_day(asset: DailyAsset, run: DayRun, day: date) -> tuple[DayOutput, str]
 def content_hash(*parts: object) -> str:
     """sha256 over the texts of some values."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | str:
+    """Rows of equal keys as a table; a dash when there are none."""
+    if not rows:
+        return "–"
+    kinds = {bool: "bool", int: "int", float: "float"}
+    columns = [
+        dg.TableColumn(name, kinds.get(type(value), "string")) for name, value in rows[0].items()
+    ]
+    records = [dg.TableRecord(dict(row)) for row in rows]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns))
+
+
+def table_metadata(asset: str) -> dict[str, Any]:
+    """What the columns of an asset hold that is a table; nothing for others."""
+    columns = [dg.TableColumn(name, of[0], of[1]) for name, of in TABLES.get(asset, {}).items()]
+    shown = {"dagster/table_name": asset, "dagster/column_schema": dg.TableSchema(columns)}
+    return shown if columns else {}
+
+
+def lineage_metadata(asset: str, logs: dg.AssetKey) -> dict[str, Any]:
+    """Where the columns come from: Dagster reads it from the newest materialization."""
+    lineage = {
+        name: [dg.TableColumnDep(logs, source) for source in of[2:]]
+        for name, of in TABLES.get(asset, {}).items()
+        if of[2:]
+    }
+    return {"dagster/column_lineage": dg.TableColumnLineage(lineage)} if lineage else {}

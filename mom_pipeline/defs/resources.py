@@ -43,9 +43,9 @@ def data_folder(settings: Settings, source: Source | None = None) -> dg.Resource
             stack.enter_context(writing_to(settings, who, waiting=log.info if log else None))
             own = source.declared(settings) if source else settings
             folder = OpenFolder(own, stack, source)
-            folder.begin(run, instance)
-            if words := days_in_words(run.tags):
-                instance.add_run_tags(run.run_id, {"days": words})
+            if days := run_days(run.tags):
+                folder.begin(run.run_id, days, instance)
+                instance.add_run_tags(run.run_id, {"days": days_in_words(run.tags)})
             try:
                 yield folder
             finally:
@@ -139,28 +139,19 @@ class OpenFolder:
 
     # The ledger of runs.
 
-    def begin(self, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
+    def begin(self, run_id: str, days: tuple[date, date], instance: dg.DagsterInstance) -> None:
         """Record that a run began. Whoever holds the lock knows that others without an end died."""
-        days = run_days(run.tags)
-        if days is None:
-            return
         with self.warehouse.connect() as connection:
-            without_end = [r.run_id for r in runs(connection) if r.failure is None]
-            dead = [run_id for run_id in without_end if run_id != run.run_id]
-            for run_id in dead:
-                end_run(connection, run_id, f"run {run_id} was killed")
-            begin_run(connection, run.run_id, *days)
-        for other in map(instance.get_run_by_id, dead):
-            if other is not None and not other.is_finished:
-                instance.report_run_failed(other, "Its process is gone.")
+            begun = [one.run_id for one in runs(connection) if one.failure is None]
+            dead = [other for other in begun if other != run_id]
+            for other in dead:
+                end_run(connection, other, f"run {other} was killed")
+            begin_run(connection, run_id, *days)
+        for run in map(instance.get_run_by_id, dead):
+            if run is not None and not run.is_finished:
+                instance.report_run_failed(run, "Its process is gone.")
 
-    def note_failure(self, run_id: str, failure: str) -> None:
-        """Record why a run failed."""
+    def end(self, run_id: str, failure: str = "") -> None:
+        """Record that a run ended, or why it failed."""
         with self.warehouse.connect() as connection:
             end_run(connection, run_id, failure)
-
-    def end(self, run_id: str) -> None:
-        """Record that a run ended, unless it has failed."""
-        with self.warehouse.connect() as connection:
-            if any(r.run_id == run_id and r.failure is None for r in runs(connection)):
-                end_run(connection, run_id, "")

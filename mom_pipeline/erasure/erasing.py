@@ -26,7 +26,7 @@ from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.erased import erased_users
 
-Step = tuple[str, Callable[[], Mapping[str, int]]]
+Step = tuple[str, Callable[[], Mapping[str, int] | None]]
 # Steps that log files are rewritten in; the receipt is written after each.
 _TURNS = 20
 
@@ -86,7 +86,7 @@ def storage_steps(settings: Settings, traces: UserTraces, first: date) -> Iterat
         own = files[start : start + several]
         yield own[0].file.source_file, partial(erase_lines, warehouse, own, users)
     yield "warehouse", partial(erase_rows, warehouse, users)
-    yield "decisions", partial(_keep_admitted, warehouse, first)
+    yield "decisions", partial(keep_admitted, warehouse, first)
     yield "days", partial(erase_from_days, Days(settings, warehouse), first)
     yield "groups", partial(outdate_groups, settings)
     yield "pages and exports", partial(remove_pages, settings)
@@ -95,16 +95,11 @@ def storage_steps(settings: Settings, traces: UserTraces, first: date) -> Iterat
     yield "warehouse file", partial(compact, warehouse)
 
 
-def _keep_admitted(warehouse: Warehouse, first: date) -> Mapping[str, int]:
-    keep_admitted(warehouse, first)
-    return {}
-
-
 def take_steps(
     settings: Settings, receipt: Receipt, steps: Iterator[Step], on_step: Callable[[str], None]
 ) -> Receipt:
     """Take every step and note in the receipt what it removed, so that a later run adds to it."""
     for name, step in steps:
         on_step(name)
-        receipt = receipt.adding({k: n for k, n in step().items() if n}).save(settings)
+        receipt = receipt.adding(step() or {}).save(settings)
     return receipt

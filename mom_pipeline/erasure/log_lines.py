@@ -16,9 +16,9 @@ from mom_pipeline.logs.decisions import keeping_decisions
 from mom_pipeline.logs.ingest import ingest_file, is_unchanged
 from mom_pipeline.logs.ledger import ledger_by_file
 from mom_pipeline.logs.logfiles import LogFile, discover
-from mom_pipeline.logs.readers import ERASED, event_query, stage_log
+from mom_pipeline.logs.readers import ERASED, stage_log
 from mom_pipeline.logs.scan import scan_file
-from mom_pipeline.warehouse.connection import Connection, Warehouse, literal_path
+from mom_pipeline.warehouse.connection import Warehouse, literal_path
 from mom_pipeline.warehouse.erased import erased_users
 
 
@@ -37,7 +37,13 @@ def find_lines(warehouse: Warehouse, user_ids: Collection[str]) -> list[OwnLines
     """The files that hold users, or whose rows do; those ingested without them are not read."""
     known = ledger_by_file(warehouse)
     with warehouse.connect() as connection, wanted_users(connection, user_ids):
-        brought = _sources(connection)
+        rows = connection.execute(
+            "SELECT source_file FROM raw_logs WHERE user_id IN (FROM wanted) "  # noqa: S608
+            "UNION SELECT source_file FROM quarantine "
+            f"WHERE reason = $erased OR {MENTIONED.format('text')}",
+            {"erased": ERASED},
+        ).fetchall()
+    brought = {source for (source,) in rows}
     holding = []
     for file in discover(warehouse.settings.logs_dir).files:
         entry = known.get(file.source_file)
@@ -56,8 +62,7 @@ def erase_lines(
 ) -> Counter[str]:
     """Leave the users' lines out of files, and exchange what the files brought.
 
-    The file that remains is read as any delivery, so table, quarantine and ledger are those of
-    a file that never had the lines, and it does not count as changed.
+    The file that remains is read as any delivery, and does not count as changed.
     """
     settings, counts = warehouse.settings, Counter[str]()
     # What is left was taken before: fewer good lines do not make it a bad delivery.
@@ -73,16 +78,6 @@ def erase_lines(
     return counts
 
 
-def _sources(connection: Connection) -> set[str]:
-    """Files with rows of the wanted users, or with lines in quarantine that are about them."""
-    rows = connection.execute(
-        "SELECT source_file FROM raw_logs WHERE user_id IN (FROM wanted) UNION "  # noqa: S608
-        f"SELECT source_file FROM quarantine WHERE reason = $erased OR {MENTIONED.format('text')}",
-        {"erased": ERASED},
-    ).fetchall()
-    return {source for (source,) in rows}
-
-
 def _lines_of(
     warehouse: Warehouse, file: LogFile, user_ids: Collection[str]
 ) -> list[tuple[int, str | None]]:
@@ -91,8 +86,8 @@ def _lines_of(
     with scratch_folder(settings, "erasure") as scratch:
         scan = scan_file(file, scratch)
         with warehouse.opened() as connection, wanted_users(connection, user_ids):
-            stage_log(connection, file, scan, settings.logs)
-            query = event_query(file, scan.readable, settings.logs, erased_users(warehouse))
+            erased = erased_users(warehouse)
+            _, query = stage_log(connection, file, scan, settings.logs, erased)
             return connection.execute(
                 f"""
                 {query.sql},

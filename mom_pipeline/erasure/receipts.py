@@ -6,6 +6,7 @@
 import hashlib
 import json
 import secrets
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -61,8 +62,7 @@ class Receipt:
 
     def adding(self, counts: Mapping[str, int]) -> Self:
         """Return the receipt with what a further step removed."""
-        removed = {k: self.removed.get(k, 0) + counts.get(k, 0) for k in (*self.removed, *counts)}
-        return replace(self, removed=removed)
+        return replace(self, removed=dict(+(Counter(self.removed) + Counter(counts))))
 
     def save(self, settings: Settings) -> Self:
         """Sign and write the receipt, whole or not at all."""

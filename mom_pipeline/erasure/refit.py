@@ -1,16 +1,12 @@
-"""The model in use without those who were erased: fitted in full, as in a folder without them.
-
-run: computes days, as `cli.run.run_days` does; nothing of Dagster is known here.
-"""
+"""The model in use without those who were erased: fitted in full, as in a folder without them."""
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.erasure.receipts import Receipt
@@ -21,7 +17,7 @@ from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
-from mom_pipeline.warehouse.lists import MetricsRow, metrics_until, replace_metrics
+from mom_pipeline.warehouse.lists import metrics_until, replace_metrics
 from mom_pipeline.warehouse.matrix import logs_fingerprint
 
 # What is made of the log files; decisions about days and files are taken over.
@@ -31,19 +27,8 @@ _MADE = (
 )
 
 
-class Run(Protocol):
-    """Computes the assets of some days, or `only` some of them."""
-
-    def __call__(
-        self,
-        settings: Settings,
-        first: date,
-        last: date,
-        *,
-        full: bool = ...,
-        anew: bool = ...,
-        only: tuple[str, ...] = ...,
-    ) -> None: ...
+# Computes the assets of some days, or `only` some of them: settings, first, last, full, anew, only.
+Run = Callable[..., None]
 
 
 def served_day(settings: Settings, registry: ModelRegistry) -> tuple[date | None, date | None]:
@@ -62,24 +47,20 @@ def served_day(settings: Settings, registry: ModelRegistry) -> tuple[date | None
 
 def refit(settings: Settings, first: date, served: date, last: date, run: Run) -> None:
     """Compute the days still to be evaluated, and put in use a full fit, whatever the gate says."""
-    with _keeping_metrics(settings, first, served):
-        _compute(settings, first, served, last, run)
-
-
-def _compute(settings: Settings, first: date, served: date, last: date, run: Run) -> None:
-    registry = ModelRegistry(settings.models_dir)
-    before = [day for day in Days(settings).computed() if first <= day < served]
-    if before:
-        run(settings, before[0], before[-1])
-    run(settings, served, served, full=True, anew=True)
-    registry.leave_only(version_of(settings, registry, served), "made without who was erased")
-    if served < last:
-        run(settings, served + timedelta(days=1), last, full=True)
-    try:
-        renew_lists(settings, Warehouse(settings))
-    except NoChampion:
-        with Warehouse(settings).connect() as connection:
-            connection.execute("DELETE FROM recommendations")
+    registry, warehouse = ModelRegistry(settings.models_dir), Warehouse(settings)
+    with _keeping_metrics(warehouse, first, served):
+        before = [day for day in Days(settings).computed() if first <= day < served]
+        if before:
+            run(settings, before[0], before[-1])
+        run(settings, served, served, full=True, anew=True)
+        registry.leave_only(version_of(settings, registry, served), "made without who was erased")
+        if served < last:
+            run(settings, served + timedelta(days=1), last, full=True)
+        try:
+            renew_lists(settings, warehouse)
+        except NoChampion:
+            with warehouse.connect() as connection:
+                connection.execute("DELETE FROM recommendations")
 
 
 def version_of(settings: Settings, registry: ModelRegistry, day: date) -> str | None:
@@ -93,20 +74,17 @@ def version_of(settings: Settings, registry: ModelRegistry, day: date) -> str | 
 
 
 @contextmanager
-def _keeping_metrics(settings: Settings, first: date, until: date) -> Iterator[None]:
+def _keeping_metrics(warehouse: Warehouse, first: date, until: date) -> Iterator[None]:
     """Means over everybody of past days stay where their models cannot be evaluated again."""
-    warehouse, before = Warehouse(settings), dict[date, list[MetricsRow]]()
     with warehouse.reading() as connection:
-        for row in metrics_until(connection, until):
-            if row.day >= first:
-                before.setdefault(row.day, []).append(row)
+        before = [row for row in metrics_until(connection, until) if row.day >= first]
     try:
         yield
     finally:
         with warehouse.connect() as connection:
             there = {row.day for row in metrics_until(connection, until)}
-            for day in before.keys() - there:
-                replace_metrics(connection, day, before[day])
+            for day in {row.day for row in before} - there:
+                replace_metrics(connection, day, [row for row in before if row.day == day])
 
 
 def content_of(registry: ModelRegistry) -> dict[str, str]:

@@ -17,6 +17,8 @@ from mom_pipeline.warehouse.lists import checksum_path
 from mom_pipeline.warehouse.materializations import record
 from mom_pipeline.warehouse.matrix import KINDS, extend_dictionaries, logs_fingerprints
 
+_WHY = "the reason named a user who was erased"
+
 
 def rows_of(connection: Connection) -> tuple[dict[str, int], set[str]]:
     """Rows of the wanted users by table, and those who have some."""
@@ -45,49 +47,38 @@ def parts_of_others(connection: Connection) -> set[str]:
 def erase_rows(warehouse: Warehouse, user_ids: Collection[str]) -> Counter[str]:
     """Remove users from every table. Returns the rows by table.
 
-    Positions are given anew, as in a folder that never had them: without what only they took, and
-    with the first day that is left. The ledger counts what is left, also of files that no longer
-    exist.
+    Positions are given anew, as in a folder that never had them.
     """
-    why, counts = "the reason named a user who was erased", Counter[str]()
+    counts = Counter[str]()
     with warehouse.connect() as connection, wanted_users(connection, user_ids):
         counts["quarantine"] = _delete(connection, "quarantine", MENTIONED.format("text"))
         counts["raw_logs"] = _delete(connection, "raw_logs", "user_id IN (FROM wanted)")
         counts["recommendations"] = scalar(
             connection, "DELETE FROM recommendations WHERE user_id IN (FROM wanted)"
         )
-        for table, column, said in (
-            ("refused_files", "reason", "refused"),
-            ("runs", "failure", "failed"),
-        ):
-            counts[table] = scalar(
-                connection,
-                f"UPDATE {table} SET {column} = $said WHERE {MENTIONED.format(column)}",  # noqa: S608
-                {"said": f"{said}; {why}"},
-            )
+        for table, column in (("refused_files", "reason"), ("runs", "failure")):
+            mentioned = MENTIONED.format(column)
+            query = f"UPDATE {table} SET {column} = $why WHERE {mentioned}"  # noqa: S608
+            counts[table] = scalar(connection, query, {"why": _WHY})
         counts += _number_anew(connection)
     return counts
 
 
 def _number_anew(connection: Connection) -> Counter[str]:
     """Give all positions again; returns how many ids went."""
-    sizes, newest = Counter[str](), None
+    went, newest = Counter[str](), None
     for kind in KINDS:
-        table = f"{kind}_dictionary"
         [[last, size]] = connection.execute(
-            f"SELECT max(first_day), count(*) FROM {table}"  # noqa: S608
+            f"SELECT max(first_day), count(*) FROM {kind}_dictionary"  # noqa: S608
         ).fetchall()
         newest = max(filter(None, (newest, last)), default=None)
-        connection.execute(f"DELETE FROM {table}")  # noqa: S608
-        sizes[table] = size
+        went[f"{kind}_dictionary"] = size
+        connection.execute(f"DELETE FROM {kind}_dictionary")  # noqa: S608
     if newest is not None:
         extend_dictionaries(connection, newest)
-    for kind in KINDS:
-        sizes[f"{kind}_dictionary"] -= scalar(
-            connection,
-            f"SELECT count(*) FROM {kind}_dictionary",  # noqa: S608
-        )
-    return sizes
+    for table in went:
+        went[table] -= scalar(connection, f"SELECT count(*) FROM {table}")  # noqa: S608
+    return went
 
 
 def erase_from_days(days: Days, first: date) -> Counter[str]:
@@ -143,14 +134,13 @@ def _delete(connection: Connection, table: str, condition: str) -> int:
 
 def remove_pages(settings: Settings) -> Counter[str]:
     """Remove export, reports and comparisons of days, which show users; all can be made again."""
-    counts: Counter[str] = Counter()
-    for path in settings.exports_dir.rglob("*.parquet"):
+    exports, reports = settings.exports_dir.rglob("*.parquet"), settings.reports_dir.glob("*.html")
+    pages = {"exports": list(exports), "reports": list(reports)}
+    for path in (*pages["exports"], *pages["reports"]):
         path.unlink()
+    for path in pages["exports"]:
         checksum_path(path).unlink(missing_ok=True)
-        counts["exports"] += 1
-    for page in settings.reports_dir.glob("*.html"):
-        page.unlink()
-        counts["reports"] += 1
+    counts = Counter({kind: len(paths) for kind, paths in pages.items()})
     for summary in settings.comparisons_dir.glob("*/comparison.json"):
         try:
             of_days = bool(json.loads(summary.read_text(encoding="utf-8"))["comparison"]["day"])

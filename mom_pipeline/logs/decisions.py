@@ -1,7 +1,6 @@
 """What a person decides of delivery days, and files that were not ingested as they are.
 
-A refusal holds until the contents of the file, or the settings that it was read by, change: one bad
-file costs its own day, once. So does a file that a person dropped.
+A refusal holds until the contents of the file, or the settings that it was read by, change.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -21,10 +20,9 @@ from mom_pipeline.logs.gate import (
 from mom_pipeline.logs.ledger import DELIVERED_TABLES, contents_of_day, delivery_days
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.settings import Settings, fingerprint
-from mom_pipeline.warehouse.connection import Connection, Warehouse
+from mom_pipeline.warehouse.connection import Connection, Warehouse, put_row
 
-_DROPPED = "dropped by a person; `mom-pipeline accept {day}` ingests it again"
-_COLUMNS = "source_file, delivery_day, contents, rules, reason, dropped"
+_DROPPED = "dropped by a person; `mom-pipeline accept {}` ingests it again"
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Refusal:
     """One file that was not taken. contents: see `contents_of`.  dropped: by a person."""
 
     source_file: str
-    day: date
+    delivery_day: date
     contents: str
     rules: str
     reason: str
@@ -41,14 +39,18 @@ class Refusal:
     @classmethod
     def of_file(cls, file: LogFile, settings: Settings, reason: str) -> "Refusal":
         """Return the refusal of a file as it is now, by the settings of now."""
-        return cls(
-            file.source_file, file.day, contents_of(file), fingerprint(settings.logs), reason
-        )
+        rules = fingerprint(settings.logs)
+        return cls(file.source_file, file.day, contents_of(file), rules, reason)
 
     def holds(self, file: LogFile, settings: Settings) -> bool:
         """Return whether the file is still the one that was not taken."""
         same_rules = self.dropped or self.rules == fingerprint(settings.logs)
         return same_rules and self.contents == contents_of(file)
+
+    def save(self, connection: Connection) -> None:
+        """Store the refusal in place of an earlier one of the same file."""
+        now = datetime.now(tz=UTC)
+        put_row(connection, "refused_files", ["source_file"], **vars(self), refused_at=now)
 
 
 def contents_of(file: LogFile) -> str:
@@ -65,19 +67,11 @@ def contents_of(file: LogFile) -> str:
 def refusals(connection: Connection, day: date | None = None) -> list[Refusal]:
     """Return every refusal, or those of a delivery day, in order."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM refused_files WHERE $day IS NULL OR delivery_day = $day::DATE "  # noqa: S608
-        "ORDER BY delivery_day, source_file",
-        {"day": day.isoformat() if day else None},
+        "SELECT * EXCLUDE (refused_at) FROM refused_files "
+        "WHERE $day IS NULL OR delivery_day = $day ORDER BY delivery_day, source_file",
+        {"day": day},
     ).fetchall()
     return [Refusal(*row) for row in rows]
-
-
-def refusals_by_file(warehouse: Warehouse) -> dict[str, Refusal]:
-    """Return every refusal by the name of its file; none before the first ingest."""
-    if not warehouse.exists():
-        return {}
-    with warehouse.reading() as connection:
-        return {refusal.source_file: refusal for refusal in refusals(connection)}
 
 
 def standing_refusals(connection: Connection, settings: Settings) -> list[Refusal]:
@@ -96,61 +90,41 @@ def standing_refusals(connection: Connection, settings: Settings) -> list[Refusa
 def unusual_days(connection: Connection, settings: Settings) -> dict[date, str]:
     """Return the days whose model is not put in use, and why: excluded, or a file was refused."""
     refused = (one for one in standing_refusals(connection, settings) if not one.dropped)
-    return {one.day: f"a file was refused: {one.reason}" for one in refused} | {
+    return {one.delivery_day: f"a file was refused: {one.reason}" for one in refused} | {
         day: f"excluded: {reason}" for day, reason in excluded_days(connection).items()
     }
-
-
-def record_refusals(connection: Connection, made: Sequence[Refusal]) -> None:
-    """Store refusals in place of earlier ones of the same files."""
-    for refusal in made:
-        remove_refusal(connection, refusal.source_file)
-        connection.execute(
-            "INSERT INTO refused_files VALUES ($source_file, $day, $contents, $rules, $reason, "
-            "$dropped, $now)",
-            {**vars(refusal), "now": datetime.now(tz=UTC)},
-        )
-
-
-def remove_refusal(connection: Connection, source_file: str) -> None:
-    """Forget that a file was not taken."""
-    connection.execute(
-        "DELETE FROM refused_files WHERE source_file = $source_file", {"source_file": source_file}
-    )
 
 
 def accept_day(warehouse: Warehouse, day: date) -> str:
     """Accept a day that was excluded or dropped; say what it was. Raises LogFileError."""
     with warehouse.connect() as connection:
-        held = excluded_days(connection).get(day)
+        excluded = excluded_days(connection).get(day)
         dropped = [one for one in refusals(connection, day) if one.dropped]
-        if held is None and not dropped:
+        names = ", ".join(one.source_file for one in dropped)
+        if not (excluded or dropped):
             raise LogFileError(
                 f"{day} is neither excluded nor dropped; `mom-pipeline status` lists the days "
                 "that are"
             )
         there = {file.source_file for file in discover(warehouse.settings.logs_dir).files}
-        if held is None and not any(one.source_file in there for one in dropped):
-            names = ", ".join(one.source_file for one in dropped)
+        if not (excluded or there.intersection(one.source_file for one in dropped)):
             raise LogFileError(
                 f"{day} was dropped, and its files are no longer in the logs folder: {names}; put "
                 "them there again first"
             )
-        contents = contents_of_day(connection, day)
-        contents += [(one.source_file, one.contents.split()[0]) for one in dropped]
-        of_day = {"day": day.isoformat()}
-        connection.execute("DELETE FROM excluded_days WHERE day = $day::DATE", of_day)
+        again = [(one.source_file, one.contents.split()[0]) for one in dropped]
+        _store_acceptance(connection, day, contents_of_day(connection, day) + again)
+        connection.execute("DELETE FROM excluded_days WHERE day = $day", {"day": day})
         connection.execute(
-            "DELETE FROM refused_files WHERE delivery_day = $day::DATE AND dropped", of_day
+            "DELETE FROM refused_files WHERE delivery_day = $day AND dropped", {"day": day}
         )
-        _store_acceptance(connection, day, contents)
-    return held or f"dropped: {', '.join(one.source_file for one in dropped)}"
+    return excluded or f"dropped: {names}"
 
 
 def undecided_days(warehouse: Warehouse, first: date, last: date) -> list[date]:
     """Return the days of a range that are excluded or dropped, in order."""
     with warehouse.reading() as connection:
-        dropped = {one.day for one in refusals(connection) if one.dropped}
+        dropped = {one.delivery_day for one in refusals(connection) if one.dropped}
         return sorted(d for d in dropped | excluded_days(connection).keys() if first <= d <= last)
 
 
@@ -175,16 +149,14 @@ def keeping_decisions(warehouse: Warehouse, file: LogFile) -> Iterator[None]:
     """Carry a person's decision on a day over to new contents of a file, as erasure makes them."""
     with warehouse.reading() as connection:
         accepted = is_accepted(connection, file.day)
-        dropped = [
-            one
-            for one in refusals(connection, file.day)
-            if one.dropped and one.source_file == file.source_file
-        ]
+        known = [one for one in refusals(connection, file.day) if one.dropped]
     yield
     with warehouse.connect() as connection:
         if accepted:
             _store_acceptance(connection, file.day, contents_of_day(connection, file.day))
-        record_refusals(connection, [replace(one, contents=contents_of(file)) for one in dropped])
+        for one in known:
+            if one.source_file == file.source_file:
+                replace(one, contents=contents_of(file)).save(connection)
 
 
 def keep_admitted(warehouse: Warehouse, first: date) -> None:
@@ -194,9 +166,9 @@ def keep_admitted(warehouse: Warehouse, first: date) -> None:
     """
     with warehouse.connect() as connection:
         judged = connection.execute(
-            "SELECT day FROM day_figures WHERE day >= $first::DATE "
+            "SELECT day FROM day_figures WHERE day >= $first "
             "AND day NOT IN (SELECT day FROM excluded_days) ORDER BY day",
-            {"first": first.isoformat()},
+            {"first": first},
         ).fetchall()
         for (day,) in judged:
             _store_acceptance(connection, day, contents_of_day(connection, day))
@@ -205,51 +177,41 @@ def keep_admitted(warehouse: Warehouse, first: date) -> None:
 def _store_acceptance(
     connection: Connection, day: date, contents: Sequence[tuple[str, str]]
 ) -> None:
-    of_day = {"day": day.isoformat()}
-    connection.execute("DELETE FROM accepted_days WHERE day = $day::DATE", of_day)
-    connection.execute(
-        "INSERT INTO accepted_days VALUES ($day::DATE, $contents, $now)",
-        {**of_day, "contents": contents_hash(contents), "now": datetime.now(tz=UTC)},
-    )
+    accepted = {"contents": contents_hash(contents), "accepted_at": datetime.now(tz=UTC)}
+    put_row(connection, "accepted_days", ["day"], day=day, **accepted)
 
 
 def drop_day(warehouse: Warehouse, day: date) -> int:
     """Remove the rows of a day for good and do not take its files again; return the rows."""
-    reason = _DROPPED.format(day=day)
-    files = {f.source_file: f for f in discover(warehouse.settings.logs_dir).files if f.day == day}
+    reason, settings = _DROPPED.format(day), warehouse.settings
+    files = [file for file in discover(settings.logs_dir).files if file.day == day]
     with warehouse.connect() as connection:
-        of_day = {"day": day.isoformat()}
         ledger = connection.execute(
             "SELECT source_file, sha256, rows_accepted FROM ingest_ledger "
-            "WHERE delivery_day = $day::DATE",
-            of_day,
+            "WHERE delivery_day = $day",
+            {"day": day},
         ).fetchall()
         if not ledger and not files:
             raise LogFileError(
                 f"{day} brought no rows and has no file; `mom-pipeline logs` lists the days that do"
             )
-        dropped = [
-            Refusal(name, day, sha256, "", reason, dropped=True) for name, sha256, _ in ledger
-        ]
-        dropped += [
-            replace(Refusal.of_file(file, warehouse.settings, reason), dropped=True)
-            for file in files.values()
-        ]
-        record_refusals(connection, dropped)
+        dropped = [Refusal(name, day, sha256, "", reason) for name, sha256, _ in ledger]
+        dropped += [Refusal.of_file(file, settings, reason) for file in files]
+        for one in dropped:
+            replace(one, dropped=True).save(connection)
         for table in DELIVERED_TABLES:
-            connection.execute(f"DELETE FROM {table} WHERE delivery_day = $day::DATE", of_day)  # noqa: S608
+            connection.execute(f"DELETE FROM {table} WHERE delivery_day = $day", {"day": day})  # noqa: S608
         for table in ("excluded_days", "accepted_days", "day_figures"):
-            connection.execute(f"DELETE FROM {table} WHERE day = $day::DATE", of_day)  # noqa: S608
+            connection.execute(f"DELETE FROM {table} WHERE day = $day", {"day": day})  # noqa: S608
     return sum(rows for _, _, rows in ledger)
 
 
 def removed_files(connection: Connection, there: Collection[str]) -> dict[date, list[str]]:
     """Return the files of the ledger that are no longer in the folder, by day; their rows stay."""
-    rows = connection.execute(
-        "SELECT delivery_day, source_file FROM ingest_ledger ORDER BY ALL"
-    ).fetchall()
-    removed: dict[date, list[str]] = {}
-    for day, name in rows:
-        if name not in there:
-            removed.setdefault(day, []).append(name)
-    return removed
+    return dict(
+        connection.execute(
+            "SELECT delivery_day, list(source_file ORDER BY source_file) FROM ingest_ledger "
+            "WHERE source_file NOT IN (SELECT unnest($there::VARCHAR[])) GROUP BY ALL ORDER BY ALL",
+            {"there": list(there)},
+        ).fetchall()
+    )

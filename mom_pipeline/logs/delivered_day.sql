@@ -7,23 +7,23 @@ WITH of_ledger AS (
         coalesce(sum(header_lines), 0)::BIGINT AS header,
         coalesce(sum(rows_accepted), 0)::BIGINT AS accepted,
         coalesce(sum(rows_rejected), 0)::BIGINT AS rejected
-    FROM ingest_ledger WHERE delivery_day = $day::DATE
+    FROM ingest_ledger WHERE delivery_day = $day
 ),
 of_rows AS (
     SELECT
         count(*) AS rows,
         count(DISTINCT user_id) AS users,
         count(DISTINCT item_id) AS items
-    FROM raw_logs WHERE delivery_day = $day::DATE
+    FROM raw_logs WHERE delivery_day = $day
 ),
 before AS (
     SELECT delivery_day, sum(rows_accepted)::BIGINT AS n
     FROM ingest_ledger
-    WHERE delivery_day >= $day::DATE - 7 AND delivery_day < $day::DATE
+    WHERE delivery_day >= $day - 7 AND delivery_day < $day
     GROUP BY ALL
 )
 SELECT
     *,
     (SELECT coalesce(list(n ORDER BY delivery_day), []) FROM before) AS trailing,
-    (SELECT max(delivery_day) FROM ingest_ledger WHERE delivery_day <= $day::DATE) AS newest
+    (SELECT max(delivery_day) FROM ingest_ledger WHERE delivery_day <= $day) AS newest
 FROM of_ledger CROSS JOIN of_rows

@@ -2,8 +2,7 @@
 
 A day is excluded when its figures are far from those of its own last eight weeks, or when its users
 do not take what goes with what they took before (`cooccurrence_lift`). It stays in `raw_logs`, but
-not in the view `admitted_logs`. A verdict is a function of the day's rows, of the interactions as
-of the day before, of the figures of earlier days, and of what a person accepted.
+not in the view `admitted_logs`.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ from mom_pipeline.core.evaluation.cooccurrence_lift import NO_LIFT, Lift, cooccu
 from mom_pipeline.core.evaluation.robust_level import RobustLevel
 from mom_pipeline.core.types import Csr, Float64
 from mom_pipeline.logs.ledger import contents_of_day
-from mom_pipeline.warehouse.connection import Connection, load_sql
+from mom_pipeline.warehouse.connection import Connection, load_sql, put_row, records
 
 # Days with rows that tell what is usual, and how many of them it takes.
 _RECENT_DAYS, _ENOUGH_DAYS = 56, 7
@@ -112,19 +111,29 @@ class DayVerdict:
 def admit(connection: Connection, day: date, X_before: Csr | None) -> DayVerdict:
     """Decide whether a delivery day counts, by the interactions before it; store the verdict."""
     (figures,) = day_figures(connection, [day])
-    if X_before is not None and X_before.nnz:
-        lifts = cooccurrence_lift(X_before, _known_interactions(connection, day, X_before.shape))
-        history, half = (Lift(round(v, 9), n, round(error, 9)) for v, n, error in lifts)
-        figures = replace(figures, history_lift=history, half_lift=half)
-    return _judge(connection, figures)
+    if X_before is None or not X_before.nnz:
+        return _judge(connection, figures)
+    # The day's interactions of users and items that have positions there.
+    rows = connection.execute(
+        "SELECT DISTINCT users.position AS user_position, items.position AS item_position "
+        "FROM raw_logs JOIN user_dictionary AS users USING (user_id) "
+        "JOIN item_dictionary AS items USING (item_id) WHERE delivery_day = $day "
+        "AND weight > 0 AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
+        {"day": day, "n_users": X_before.shape[0], "n_items": X_before.shape[1]},
+    ).fetchnumpy()
+    users, items = (np.asarray(rows[f"{kind}_position"]) for kind in ("user", "item"))
+    known = csr_array((np.ones(len(users)), (users, items)), shape=X_before.shape)
+    lifts = cooccurrence_lift(X_before, known)
+    history, half = (Lift(round(v, 9), n, round(error, 9)) for v, n, error in lifts)
+    return _judge(connection, replace(figures, history_lift=history, half_lift=half))
 
 
 def admit_unjudged(connection: Connection, before: date) -> None:
     """Judge the delivery days before a day that never were, by their figures alone, in order."""
     rows = connection.execute(
-        "SELECT DISTINCT delivery_day FROM ingest_ledger WHERE delivery_day < $day::DATE "
+        "SELECT DISTINCT delivery_day FROM ingest_ledger WHERE delivery_day < $day "
         "AND delivery_day NOT IN (SELECT day FROM day_figures) ORDER BY ALL",
-        {"day": before.isoformat()},
+        {"day": before},
     ).fetchall()
     days = [day for (day,) in rows]
     while days:
@@ -139,19 +148,12 @@ def _judge(connection: Connection, figures: DayFigures) -> DayVerdict:
     day = figures.day
     reasons = objections(figures, *earlier_figures(connection, day))
     verdict = DayVerdict(reasons, figures.numbers(), is_accepted(connection, day))
-    of_day = {"day": day.isoformat()}
     for table in ("day_figures", "excluded_days"):
-        connection.execute(f"DELETE FROM {table} WHERE day = $day::DATE", of_day)  # noqa: S608
+        connection.execute(f"DELETE FROM {table} WHERE day = $day", {"day": day})  # noqa: S608
     if figures.rows:
-        connection.execute(
-            "INSERT INTO day_figures VALUES ($day::DATE, $figures)",
-            {**of_day, "figures": figures.as_json()},
-        )
+        put_row(connection, "day_figures", ["day"], day=day, figures=figures.as_json())
     if not verdict.admitted:
-        connection.execute(
-            "INSERT INTO excluded_days VALUES ($day::DATE, $reason)",
-            {**of_day, "reason": "; ".join(reasons)},
-        )
+        put_row(connection, "excluded_days", ["day"], day=day, reason="; ".join(reasons))
     return verdict
 
 
@@ -163,7 +165,7 @@ def excluded_days(connection: Connection) -> dict[date, str]:
 def is_accepted(connection: Connection, day: date) -> bool:
     """Return whether a person accepted the files of the day as they are."""
     rows = connection.execute(
-        "SELECT contents FROM accepted_days WHERE day = $day::DATE", {"day": day.isoformat()}
+        "SELECT contents FROM accepted_days WHERE day = $day", {"day": day}
     ).fetchall()
     return (contents_hash(contents_of_day(connection, day)),) in rows
 
@@ -181,8 +183,8 @@ def earlier_figures(connection: Connection, day: date) -> tuple[list[DayFigures]
     """
     rows = connection.execute(
         "SELECT figures, day IN (SELECT day FROM excluded_days) FROM day_figures "
-        "WHERE day < $day::DATE ORDER BY day DESC LIMIT $n",
-        {"day": day.isoformat(), "n": _RECENT_DAYS},
+        "WHERE day < $day ORDER BY day DESC LIMIT $n",
+        {"day": day, "n": _RECENT_DAYS},
     ).fetchall()
     admitted: list[DayFigures] = []
     excluded: list[DayFigures] = []
@@ -198,7 +200,7 @@ def earlier_figures(connection: Connection, day: date) -> tuple[list[DayFigures]
 def is_only_small(connection: Connection, day: date) -> bool:
     """Tell whether all that speaks against a judged day is that a part of it may be missing."""
     (text,) = connection.execute(
-        "SELECT figures FROM day_figures WHERE day = $day::DATE", {"day": day.isoformat()}
+        "SELECT figures FROM day_figures WHERE day = $day", {"day": day}
     ).fetchall()[0]
     reasons = objections(DayFigures.from_json(text), *earlier_figures(connection, day))
     return all(reason.endswith(_MISSING) for reason in reasons)
@@ -206,32 +208,15 @@ def is_only_small(connection: Connection, day: date) -> bool:
 
 def day_figures(connection: Connection, days: Sequence[date]) -> list[DayFigures]:
     """Return the figures of days in order, each as if those before it count, without lifts."""
-    cursor = connection.execute(
-        load_sql("logs/gate.sql"), {"days": [day.isoformat() for day in days]}
-    )
-    names = [column[0] for column in cursor.description or []]
     found = []
-    for row in cursor.fetchall():
+    for row in records(connection, load_sql("logs/gate.sql"), {"days": list(days)}):
         # Rounded: the last digits of a sum depend on the order in which threads add.
         values: dict[str, Any] = {
             name: float(f"{value:.10g}") if isinstance(value, float) else value or 0
-            for name, value in zip(names, row, strict=True)
+            for name, value in row.items()
         }
         found.append(DayFigures(**values | {"hours": tuple(values["hours"])}))
     return found
-
-
-def _known_interactions(connection: Connection, day: date, shape: tuple[int, int]) -> Csr:
-    """Return the day's interactions of users and items that have positions below the shape."""
-    found = connection.execute(
-        "SELECT DISTINCT users.position AS user_position, items.position AS item_position "
-        "FROM raw_logs JOIN user_dictionary AS users USING (user_id) "
-        "JOIN item_dictionary AS items USING (item_id) WHERE delivery_day = $day::DATE "
-        "AND weight > 0 AND users.position < $n_users AND items.position < $n_items ORDER BY ALL",
-        {"day": day.isoformat(), "n_users": shape[0], "n_items": shape[1]},
-    ).fetchnumpy()
-    positions = tuple(np.asarray(found[f"{kind}_position"]) for kind in ("user", "item"))
-    return csr_array((np.ones(len(positions[0])), positions), shape=shape)
 
 
 def objections(
@@ -327,10 +312,7 @@ class Rule:
 
 
 def _unknown(today: DayFigures, recent: Sequence[DayFigures]) -> float:
-    """Return what the usual level is uncertain by for want of days before.
-
-    Without this, a weekday or a season that was excluded once might be excluded for good.
-    """
+    """Return what the usual level is uncertain by for want of days before."""
     same = sum(figures.day.weekday() == today.day.weekday() for figures in recent)
     days_since = (today.day - recent[-1].day).days - 1
     return math.hypot(_WEEKDAYS_DIFFER * (same < 2), _DAILY_DRIFT * math.sqrt(days_since))
@@ -405,36 +387,26 @@ def _gap_objection(today: DayFigures, recent: Sequence[DayFigures]) -> str | Non
 
 def _lift_objection(today: DayFigures, recent: Sequence[DayFigures]) -> str | None:
     """An objection where either lift is far below the usual one, or both together somewhat."""
-    histories, halves = (
-        [lift for lift in lifts if lift.n_users >= _LIFT_USERS]
-        for lifts in ([f.history_lift for f in recent], [f.half_lift for f in recent])
-    )
-    by_history = _lift_distance(today.history_lift, histories)
-    by_half = _lift_distance(today.half_lift, halves)
-    if min(by_history, by_half, (by_history + by_half) / math.sqrt(2)) >= -_LIFT_LIMIT:
+    distances, shown = [], []
+    for name in ("history_lift", "half_lift"):
+        lift: Lift = getattr(today, name)
+        before: list[Lift] = [getattr(figures, name) for figures in recent]
+        before = [one for one in before if one.n_users >= _LIFT_USERS]
+        distance, values = 0.0, [one.value for one in before] or [lift.value]
+        if len(before) >= _ENOUGH_DAYS and lift.n_users >= _LIFT_USERS:
+            usual = RobustLevel.from_days(list(map(math.log, values)), [0] * (1 + len(values)))
+            least = max(_LIFT_SPREAD, lift.error)
+            distance = usual.distance(math.log(lift.value), least_spread=least)
+        distances.append(distance)
+        shown.append(
+            f"{lift.value:.2f} times as often as by chance ({lift.n_users:,} users; before: "
+            f"{min(values):.2f} to {max(values):.2f} times)"
+        )
+    if min(*distances, sum(distances) / math.sqrt(2)) >= -_LIFT_LIMIT:
         return None
     return (
-        f"users took what goes with their histories {_times(today.history_lift, histories)}, and "
-        f"with the other half of their day {_times(today.half_lift, halves)}: {_OF_OTHERS}, or "
-        "ids may be shifted"
-    )
-
-
-def _lift_distance(today: Lift, before: Sequence[Lift]) -> float:
-    """Return how many spreads above the usual one a lift is; 0 where too little is known."""
-    if len(before) < _ENOUGH_DAYS or today.n_users < _LIFT_USERS:
-        return 0.0
-    usual = RobustLevel.from_days(
-        [math.log(lift.value) for lift in before], [0] * (1 + len(before))
-    )
-    return usual.distance(math.log(today.value), least_spread=max(_LIFT_SPREAD, today.error))
-
-
-def _times(today: Lift, before: Sequence[Lift]) -> str:
-    values = [lift.value for lift in before] or [today.value]
-    return (
-        f"{today.value:.2f} times as often as by chance ({today.n_users:,} users; before: "
-        f"{min(values):.2f} to {max(values):.2f} times)"
+        f"users took what goes with their histories {shown[0]}, and with the other half of their "
+        f"day {shown[1]}: {_OF_OTHERS}, or ids may be shifted"
     )
 
 

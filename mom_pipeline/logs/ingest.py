@@ -1,9 +1,7 @@
 """Log files into the warehouse: exactly once, one transaction per file.
 
-A file's rows, its quarantine and its ledger entry are replaced together. So the same file
-again changes nothing, a changed file replaces exactly its own rows, and an ingest that was
-killed, or whose COMMIT raised, converges when it is repeated. A file that is refused stops no
-other.
+A file's rows, its quarantine and its ledger entry are replaced together: an ingest that was killed,
+or whose COMMIT raised, converges when it is repeated.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,13 +15,13 @@ import duckdb
 from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.errors import LogFileError, LogFileNotRead, MomError
-from mom_pipeline.logs.decisions import Refusal, record_refusals, refusals_by_file, remove_refusal
+from mom_pipeline.logs.decisions import Refusal, refusals
 from mom_pipeline.logs.ledger import (
     DELIVERED_TABLES,
     LedgerEntry,
-    insert_entry,
     ledger_by_file,
     ledger_entries,
+    put_entry,
     reject_reasons,
 )
 from mom_pipeline.logs.logfiles import LogFile, discover
@@ -32,7 +30,6 @@ from mom_pipeline.logs.readers import (
     NOT_UNDERSTOOD,
     SET_ASIDE_PREFIX,
     Query,
-    event_query,
     format_advice,
     rowless_lines,
     stage_log,
@@ -41,17 +38,19 @@ from mom_pipeline.logs.scan import (
     QUARANTINED_CHARACTERS,
     Progress,
     Scan,
-    no_progress,
     require_unchanged,
     scan_file,
 )
 from mom_pipeline.settings import LogSettings, Settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar, transaction
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, scalar, transaction
 from mom_pipeline.warehouse.erased import erased_users
 
 # The clock of a file system runs in steps: a file changed this long before it was ingested was not
 # changed since.
 _CLOCK_STEP = timedelta(seconds=1)
+# The disk or the memory failed, and not the file.
+_EXHAUSTED = (duckdb.OutOfMemoryException, duckdb.FatalException)
+_NO_ROOM = ("No space left", "Could not write", "Input/output error", "Disk quota")
 
 FileProgress = Callable[[LogFile, int], None]
 
@@ -83,24 +82,23 @@ def pending_files(warehouse: Warehouse) -> list[LogFile]:
     """The log files that are new or changed, but for those refused or dropped as they are."""
     ledger, settings = ledger_by_file(warehouse), warehouse.settings
 
-    def is_ingested(file: LogFile) -> bool:
-        entry = ledger.get(file.source_file)
+    def is_pending(file: LogFile) -> bool:
         try:
-            return entry is not None and is_unchanged(file, entry, settings)
+            entry = ledger.get(file.source_file)
+            return entry is None or not is_unchanged(file, entry, settings)
         except LogFileNotRead:
-            return False
+            return True
 
-    changed = [file for file in discover(settings.logs_dir).files if not is_ingested(file)]
-    return _not_refused(warehouse, changed)
+    return _not_refused(warehouse, filter(is_pending, discover(settings.logs_dir).files))
 
 
 def _not_refused(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile]:
-    refused, settings = refusals_by_file(warehouse), warehouse.settings
-    return [
-        file
-        for file in files
-        if file.source_file not in refused or not refused[file.source_file].holds(file, settings)
-    ]
+    refused: dict[str, Refusal] = {}
+    if warehouse.exists():
+        with warehouse.reading() as connection:
+            refused = {one.source_file: one for one in refusals(connection)}
+    known = ((file, refused.get(file.source_file)) for file in files)
+    return [file for file, one in known if not (one and one.holds(file, warehouse.settings))]
 
 
 def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
@@ -127,21 +125,20 @@ def ingest_files(
     progress: FileProgress = lambda file, n_bytes: None,
 ) -> Iterator[IngestResult | IngestFailure]:
     """Ingest files one by one; one that is refused is remembered with its reason."""
-    with warehouse.kept_open():
+    with warehouse.opened():
         for file in files:
             try:
                 yield ingest_file(warehouse, file, partial(progress, file))
             except LogFileNotRead as error:
                 yield IngestFailure(file, error)
             except LogFileError as error:
-                refusal = Refusal.of_file(file, warehouse.settings, str(error))
                 with warehouse.connect() as connection:
-                    record_refusals(connection, [refusal])
+                    Refusal.of_file(file, warehouse.settings, str(error)).save(connection)
                 yield IngestFailure(file, error)
 
 
 def ingest_file(
-    warehouse: Warehouse, file: LogFile, progress: Progress = no_progress
+    warehouse: Warehouse, file: LogFile, progress: Progress = lambda n_bytes: None
 ) -> IngestResult:
     """Bring a log file into the warehouse unless it is there; LogFileError changes nothing."""
     settings, begun = warehouse.settings, datetime.now(UTC)
@@ -158,19 +155,12 @@ def ingest_file(
         try:
             entry = _replace(warehouse, connection, file, scan, begun)
         except duckdb.Error as error:
-            kind = LogFileNotRead if _is_of_the_machine(error) else LogFileError
-            raise kind(
+            machine = isinstance(error, _EXHAUSTED) or any(t in str(error) for t in _NO_ROOM)
+            raise (LogFileNotRead if machine else LogFileError)(
                 f"{file.path} was not ingested: {error}; the warehouse is as before, or "
                 "complete if the disk filled at the very end. Repeat the ingest"
             ) from error
     return IngestResult(**vars(entry), file=file, status="replaced" if known else "new")
-
-
-def _is_of_the_machine(error: duckdb.Error) -> bool:
-    """Return whether the disk or the memory failed, and not the file."""
-    exhausted = (duckdb.OutOfMemoryException, duckdb.FatalException)
-    texts = ("No space left", "Could not write", "Input/output error", "Disk quota")
-    return isinstance(error, exhausted) or any(text in str(error) for text in texts)
 
 
 def _require_whole(file: LogFile, scan: Scan, logs: LogSettings) -> None:
@@ -201,16 +191,15 @@ def _replace(
 ) -> LedgerEntry:
     """Stage the file, then exchange its rows, quarantine and ledger entry in one transaction."""
     logs = warehouse.settings.logs
-    lines = stage_log(connection, file, scan, logs)
+    lines, query = stage_log(connection, file, scan, logs, erased_users(warehouse))
     rowless = rowless_lines(connection)
     require_unchanged(file, scan)  # DuckDB has read it a second time
-    query = event_query(file, scan.readable, logs, erased_users(warehouse))
     with transaction(connection):
         source = {"source_file": file.source_file}
-        for table in DELIVERED_TABLES:
+        for table in (*DELIVERED_TABLES, "refused_files"):
             connection.execute(f"DELETE FROM {table} WHERE source_file = $source_file", source)  # noqa: S608
-        remove_refusal(connection, file.source_file)
-        accepted = _insert_accepted(connection, file, query)
+        taken = load_sql("logs/insert_accepted.sql").replace("{events}", query.sql)
+        accepted = scalar(connection, taken, {**query.parameters, **source, "day": file.day})
         rejected = lines - rowless - accepted
         reasons = _insert_rejected(connection, file, query) if rejected else {}
         if rejected != sum(reasons.values()):
@@ -236,45 +225,16 @@ def _replace(
             ingested_at=begun.isoformat(),
         )
         _require_few_rejects(connection, file, query, entry, logs)
-        insert_entry(connection, entry)
+        put_entry(connection, entry)
     return entry
-
-
-def _insert_accepted(connection: Connection, file: LogFile, query: Query) -> int:
-    return scalar(
-        connection,
-        f"""
-        INSERT INTO raw_logs
-        {query.sql}
-        SELECT $source_file, line, $day::DATE, event_time, user_id, item_id, weight
-        FROM events WHERE reason IS NULL
-        """,  # noqa: S608
-        query.parameters | {"source_file": file.source_file, "day": file.day.isoformat()},
-    )
 
 
 def _insert_rejected(connection: Connection, file: LogFile, query: Query) -> dict[str, int]:
     """Fill the quarantine; the number of rows per reason, most frequent first."""
-    connection.execute(
-        f"""
-        INSERT INTO quarantine
-        {query.sql}
-        SELECT
-            $source_file, line, $day::DATE,
-            CASE WHEN reason = $erased THEN ''
-                 WHEN starts_with(text, $mark) THEN split_part(text, $mark, 3)
-                 ELSE left(coalesce(text, ''), $quarantined_characters) END,
-            reason
-        FROM events WHERE reason IS NOT NULL
-        """,  # noqa: S608
-        query.parameters
-        | {
-            "source_file": file.source_file,
-            "day": file.day.isoformat(),
-            "quarantined_characters": QUARANTINED_CHARACTERS,
-            "erased": ERASED,
-        },
-    )
+    own = {"source_file": file.source_file, "day": file.day, "erased": ERASED}
+    sql = load_sql("logs/insert_rejected.sql").replace("{events}", query.sql)
+    shown = {"quarantined_characters": QUARANTINED_CHARACTERS}
+    connection.execute(sql, query.parameters | own | shown)
     return reject_reasons(connection, source_file=file.source_file)
 
 
@@ -286,25 +246,18 @@ def _require_few_rejects(
     rows = entry.rows_accepted + entry.rows_rejected
     if malformed / max(rows, 1) <= logs.max_reject_share:
         return
-    reasons = {
-        reason: n
-        for reason, n in entry.reject_reasons.items()
-        if not reason.startswith(SET_ASIDE_PREFIX)
-    }
-    shown = ", ".join(f"{reason}: {n}" for reason, n in list(reasons.items())[:5])
-    remedy = _time_advice(connection, query, logs) if NOT_UNDERSTOOD in reasons else ""
+    reasons = [r for r in entry.reject_reasons if not r.startswith(SET_ASIDE_PREFIX)]
+    shown = ", ".join(f"{reason}: {entry.reject_reasons[reason]}" for reason in reasons[:5])
+    remedy = ""
+    if NOT_UNDERSTOOD in reasons:
+        times = connection.execute(
+            f"{query.sql} SELECT time_text FROM typed WHERE event_time IS NULL LIMIT 500",  # noqa: S608
+            query.parameters,
+        ).fetchall()
+        texts = [str(text) for (text,) in times if text]
+        remedy = format_advice(texts, "logs.timestamp_format =", logs.timestamp_format)
     raise LogFileError(
         f"{file.path}: {malformed} of {rows} rows are malformed ({shown}), more than "
         f"logs.max_reject_share = {logs.max_reject_share:g}; nothing was stored. "
         f"{remedy or 'Correct and deliver the file again, or raise the setting'}"
     )
-
-
-def _time_advice(connection: Connection, query: Query, logs: LogSettings) -> str:
-    """The format that would read the times that were not understood; "" for none."""
-    rows = connection.execute(
-        f"{query.sql} SELECT time_text FROM typed WHERE event_time IS NULL LIMIT 500",  # noqa: S608
-        query.parameters,
-    ).fetchall()
-    option, present = "logs.timestamp_format =", logs.timestamp_format
-    return format_advice([str(text) for (text,) in rows if text], option, present)

@@ -1,11 +1,11 @@
 """The ledger of ingested files: entries, sums by day, one delivery day, and the quarantine."""
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql
+from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, put_row, records
 
 # What an ingest fills, file by file.
 DELIVERED_TABLES = ("raw_logs", "quarantine", "ingest_ledger")
@@ -77,11 +77,10 @@ class DeliveredDay:
     sample: list[dict[str, Any]]
 
 
-def insert_entry(connection: Connection, entry: LedgerEntry) -> None:
-    """Store the entry of a file that has none."""
-    values = {**vars(entry), "reject_reasons": reasons_text(entry.reject_reasons)}
-    marks = ", ".join(f"${field.name}" for field in fields(LedgerEntry))
-    connection.execute(f"INSERT INTO ingest_ledger VALUES ({marks})", values)  # noqa: S608
+def put_entry(connection: Connection, entry: LedgerEntry) -> None:
+    """Store the entry of a file in place of an earlier one."""
+    row = {**vars(entry), "reject_reasons": reasons_text(entry.reject_reasons)}
+    put_row(connection, "ingest_ledger", ["source_file"], **row)
 
 
 def reasons_text(reasons: dict[str, int]) -> str:
@@ -91,17 +90,15 @@ def reasons_text(reasons: dict[str, int]) -> str:
 
 def ledger_entries(connection: Connection, source_file: str | None = None) -> list[LedgerEntry]:
     """Every ingested file, or one of them, ordered by day and name."""
-    rows = connection.execute(
+    found = records(
+        connection,
         "SELECT * REPLACE (ingested_at::VARCHAR AS ingested_at) FROM ingest_ledger "
         "WHERE $source_file IS NULL OR source_file = $source_file "
         "ORDER BY delivery_day, source_file",
         {"source_file": source_file},
-    ).fetchall()
-    names = [field.name for field in fields(LedgerEntry)]
-    entries = [dict(zip(names, row, strict=True)) for row in rows]
+    )
     return [
-        LedgerEntry(**{**entry, "reject_reasons": json.loads(entry["reject_reasons"])})
-        for entry in entries
+        LedgerEntry(**{**row, "reject_reasons": json.loads(row["reject_reasons"])}) for row in found
     ]
 
 
@@ -127,11 +124,6 @@ def delivery_days(connection: Connection) -> list[date]:
     return [day for (day,) in rows]
 
 
-def deliveries_until(connection: Connection, day: date) -> list[LedgerEntry]:
-    """The files of every delivery day up to a day, in order."""
-    return [entry for entry in ledger_entries(connection) if entry.delivery_day <= day]
-
-
 def total_users_and_items(connection: Connection) -> tuple[int, int]:
     """Distinct users and items of all days."""
     users, items = connection.execute(
@@ -146,10 +138,10 @@ def reject_reasons(
     """Return the quarantined rows per reason, most frequent first: all, or of a day or a file."""
     rows = connection.execute(
         "SELECT reason, count(*) FROM quarantine "
-        "WHERE ($day IS NULL OR delivery_day = $day::DATE) "
+        "WHERE ($day IS NULL OR delivery_day = $day) "
         "AND ($source_file IS NULL OR source_file = $source_file) "
         "GROUP BY reason ORDER BY count(*) DESC, reason",
-        {"day": day.isoformat() if day else None, "source_file": source_file},
+        {"day": day, "source_file": source_file},
     ).fetchall()
     return dict(rows)
 
@@ -157,38 +149,34 @@ def reject_reasons(
 def quarantined_lines(connection: Connection, day: date, limit: int) -> list[QuarantinedLine]:
     """The first quarantined lines of a day."""
     rows = connection.execute(
-        "SELECT source_file, line, reason, text FROM quarantine WHERE delivery_day = $day::DATE "
+        "SELECT source_file, line, reason, text FROM quarantine WHERE delivery_day = $day "
         "ORDER BY source_file, line LIMIT $limit",
-        {"day": day.isoformat(), "limit": limit},
+        {"day": day, "limit": limit},
     ).fetchall()
     return [QuarantinedLine(*row) for row in rows]
 
 
 def delivered_day(connection: Connection, day: date) -> DeliveredDay:
     """Return the counts, files and a sample of one delivery day."""
-    cursor = connection.execute(load_sql("logs/delivered_day.sql"), {"day": day.isoformat()})
-    names = [column[0] for column in cursor.description or []]
-    counts = dict(zip(names, cursor.fetchall()[0], strict=True))
+    (counts,) = records(connection, load_sql("logs/delivered_day.sql"), {"day": day})
     reasons = reject_reasons(connection, day)
     # Without the users: Dagster keeps its metadata for good.
-    sample = connection.execute(
-        "SELECT event_time::VARCHAR, item_id, weight::DOUBLE FROM raw_logs "
-        "WHERE delivery_day = $day::DATE ORDER BY source_file, line LIMIT $n",
-        {"day": day.isoformat(), "n": _SAMPLE_ROWS},
-    ).fetchall()
+    sample = records(
+        connection,
+        "SELECT event_time::VARCHAR AS time, item_id AS item, weight::DOUBLE AS weight "
+        "FROM raw_logs WHERE delivery_day = $day ORDER BY source_file, line LIMIT $n",
+        {"day": day, "n": _SAMPLE_ROWS},
+    )
+    quarantined, contents = sum(reasons.values()), contents_of_day(connection, day)
     return DeliveredDay(
-        **counts,
-        reasons=reasons,
-        quarantined=sum(reasons.values()),
-        contents=contents_of_day(connection, day),
-        sample=[dict(zip(("time", "item", "weight"), row, strict=True)) for row in sample],
+        **counts, reasons=reasons, quarantined=quarantined, contents=contents, sample=sample
     )
 
 
 def contents_of_day(connection: Connection, day: date) -> list[tuple[str, str]]:
     """Return name and sha256 of every file that a day brought."""
     return connection.execute(
-        "SELECT source_file, sha256 FROM ingest_ledger WHERE delivery_day = $day::DATE "
+        "SELECT source_file, sha256 FROM ingest_ledger WHERE delivery_day = $day "
         "ORDER BY source_file",
-        {"day": day.isoformat()},
+        {"day": day},
     ).fetchall()

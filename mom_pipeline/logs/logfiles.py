@@ -67,14 +67,13 @@ class Discovery:
 
 def printable(text: str) -> str:
     r"""Text with control characters spelled out, and bytes that are not UTF-8 as in `\xff`."""
-    return "".join(c if c.isprintable() else _spelled_out(c) for c in text)
 
+    def spelled_out(character: str) -> str:
+        # Python keeps a byte of a file name that is not UTF-8 as U+DC00 + byte.
+        is_byte = "\udc80" <= character <= "\udcff"
+        return f"\\x{ord(character) - 0xDC00:02x}" if is_byte else ascii(character)[1:-1]
 
-def _spelled_out(character: str) -> str:
-    # Python keeps a byte of a file name that is not UTF-8 as U+DC00 + byte.
-    if "\udc80" <= character <= "\udcff":
-        return f"\\x{ord(character) - 0xDC00:02x}"
-    return ascii(character)[1:-1]
+    return "".join(c if c.isprintable() else spelled_out(c) for c in text)
 
 
 def _shown(name: str) -> str:
@@ -89,16 +88,23 @@ def discover(logs_dir: Path) -> Discovery:
     read as a log is in `set_aside`, so that no name stops the others; so are files that differ
     only in format or compression, because they would bring the same events twice.
     """
-    files: list[LogFile] = []
+    families: defaultdict[str, list[LogFile]] = defaultdict(list)
     set_aside: list[SetAside] = []
     for name in _names(logs_dir, set_aside):
         try:
-            files.append(_file_in_folder(name, logs_dir))
+            file = _file_in_folder(name, logs_dir)
+            families[file.source_file.removesuffix(_suffix(file.source_file))].append(file)
         except (LogFileError, OSError) as error:
             set_aside.append(SetAside(_shown(name), str(error)))
-    twins = _twins(files)
-    set_aside += [SetAside(file.source_file, reason) for file, reason in twins.items()]
-    kept = sorted(file for file in files if file not in twins)
+    for family in families.values():
+        for file in family if len(family) > 1 else ():
+            others = ", ".join(sorted(other.source_file for other in family if other != file))
+            reason = (
+                f"it would bring the same events as {others}, from which its name differs only in "
+                "the format; remove all of them but one"
+            )
+            set_aside.append(SetAside(file.source_file, reason))
+    kept = sorted(family[0] for family in families.values() if len(family) == 1)
     return Discovery(tuple(kept), tuple(sorted(set_aside)))
 
 
@@ -123,40 +129,19 @@ def _names(logs_dir: Path, set_aside: list[SetAside]) -> Iterator[str]:
 
 
 def _file_in_folder(name: str, logs_dir: Path) -> LogFile:
-    """Describe what stands under a name; raises LogFileError with the reason against it."""
-    path = logs_dir / name
-    if os.path.islink(path):
-        return _described(_target_of(path, logs_dir), path)
-    if not os.path.isfile(path):
-        raise LogFileError("expected a regular file that can be read; replace or remove it")
-    return _described(PurePosixPath(name), path)
-
-
-def _target_of(link: Path, logs_dir: Path) -> PurePosixPath:
-    """What a link inside the folder stands for: a file of the folder that is not read itself."""
-    if not os.path.exists(link):
-        raise LogFileError("the link leads nowhere; put the file itself here, or remove the link")
-    target = link.resolve()
-    if not target.is_relative_to(logs_dir.resolve()):
-        raise LogFileError("the link leads out of the folder; copy the file itself here")
-    if not target.is_file():
-        raise LogFileError("the link leads to no regular file; put the files themselves here")
-    relative = PurePosixPath(target.relative_to(logs_dir.resolve()))
-    if not any(part[0] in "._" for part in relative.parts):
-        raise LogFileError(f"the link leads to {_shown(str(relative))}, which is read itself")
-    return relative
-
-
-def _described(relative: PurePosixPath, path: Path) -> LogFile:
     """Read day and format from a name; raises LogFileError with the reason against it."""
+    path, relative = logs_dir / name, PurePosixPath(name)
+    if os.path.islink(path):
+        relative = _target_of(path, logs_dir)
+    elif not os.path.isfile(path):
+        raise LogFileError("expected a regular file that can be read; replace or remove it")
     if not str(relative).isprintable():
         raise LogFileError("expected a name of printable UTF-8 characters; rename it")
-    n_bytes = len(relative.name.encode())
+    n_bytes, suffix = len(relative.name.encode()), _suffix(relative.name)
     if n_bytes > _MAX_NAME_BYTES:
         raise LogFileError(
             f"the name has {n_bytes} bytes, expected at most {_MAX_NAME_BYTES}; shorten it"
         )
-    suffix = _suffix(relative.name)
     if not suffix:
         raise LogFileError(
             f"it is not a log file: expected a name that ends with one of {', '.join(FORMATS)}; "
@@ -177,24 +162,23 @@ def _described(relative: PurePosixPath, path: Path) -> LogFile:
     return LogFile(day, str(relative), path, FORMATS[suffix], suffix.endswith(".gz"))
 
 
+def _target_of(link: Path, logs_dir: Path) -> PurePosixPath:
+    """What a link inside the folder stands for: a file of the folder that is not read itself."""
+    if not os.path.exists(link):
+        raise LogFileError("the link leads nowhere; put the file itself here, or remove the link")
+    target = link.resolve()
+    if not target.is_relative_to(logs_dir.resolve()):
+        raise LogFileError("the link leads out of the folder; copy the file itself here")
+    if not target.is_file():
+        raise LogFileError("the link leads to no regular file; put the files themselves here")
+    relative = PurePosixPath(target.relative_to(logs_dir.resolve()))
+    if not any(part[0] in "._" for part in relative.parts):
+        raise LogFileError(f"the link leads to {_shown(str(relative))}, which is read itself")
+    return relative
+
+
 def _suffix(name: str) -> str:
     return next((suffix for suffix in FORMATS if name.endswith(suffix)), "")
-
-
-def _twins(files: list[LogFile]) -> dict[LogFile, str]:
-    """Files that differ only in format or compression, each with the reason against it."""
-    by_stem: defaultdict[str, list[LogFile]] = defaultdict(list)
-    for file in files:
-        by_stem[file.source_file.removesuffix(_suffix(file.source_file))].append(file)
-    reasons = {}
-    for family in by_stem.values():
-        for file in family if len(family) > 1 else ():
-            others = sorted(other.source_file for other in family if other != file)
-            reasons[file] = (
-                f"it would bring the same events as {', '.join(others)}, from which its name "
-                "differs only in the format; remove all of them but one"
-            )
-    return reasons
 
 
 def last_day(settings: Settings, files: Sequence[LogFile]) -> date:

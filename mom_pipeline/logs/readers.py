@@ -1,13 +1,12 @@
 """From a file to events: physical lines, then fields, then times, all inside DuckDB.
 
 Every format becomes `staged_lines`, one row per physical line (Parquet: one JSON object per row),
-and then a SELECT that takes the fields out of a line, with a reason where it cannot. Log files and
-imports are read by the same ones.
+and then a SELECT that takes the fields out of a line, with a reason where it cannot.
 """
 
 import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -73,17 +72,30 @@ class Layout:
         return {**values, "field": a_field, "record": f"(?:{a_field})+", "mark": MARK}
 
 
-def stage_log(connection: Connection, file: LogFile, scan: Scan, logs: LogSettings) -> int:
-    """Fill `staged_lines` from a log; see `stage_lines`."""
-    texts: dict[str, str] = {}
+def stage_log(
+    connection: Connection, file: LogFile, scan: Scan, logs: LogSettings, erased: ErasedUsers
+) -> tuple[int, Query]:
+    """Fill `staged_lines` from a log; return the number of lines, and the query of its events."""
+    wanted = _mapped(logs.columns)
+    names, layout, texts = list(wanted.values()), None, dict[str, str]()
+    columns = {role: number for number, role in enumerate(wanted, start=1)}
+    fields = json_fields(names, len(wanted.keys() - {"exclude"}), exact_ids=True)
     if file.format == "parquet":
         types = parquet_types(connection, file.path)
-        _require_columns(file, logs.columns, list(types))
+        _require_columns(file, wanted, list(types))
         require_exact(str(file.path), logs.columns, types)
         # Settings admit no name with a quote in it.
-        texts = {name: f'"{name}"::VARCHAR' for name in _mapped(logs.columns).values()}
-    layout = _layout(file, scan.readable, logs)[0] if has_header(file) else None
-    return stage_lines(connection, file, scan, texts, layout)
+        texts = {name: f'"{name}"::VARCHAR' for name in names}
+    elif file.format != "jsonl":
+        delimiter = "\t" if file.format == "tsv" else logs.delimiter
+        header = _header(file, scan.readable, delimiter)
+        _require_columns(file, wanted, header)
+        columns = {role: header.index(name) + 1 for role, name in wanted.items()}
+        used, quoted = max(columns.values()), file.format == "csv"
+        layout = Layout(delimiter, len(header), used, quoted=quoted)
+        fields = delimited_fields(layout)
+    lines = stage_lines(connection, file, scan, texts, layout)
+    return lines, _event_query(file, logs, erased, fields, columns)
 
 
 def stage_lines(
@@ -132,29 +144,20 @@ def _clear_rowless(connection: Connection, layout: Layout | None) -> None:
     blank, header_lines = " \t", 0
     if layout is not None:
         blank, header_lines = blank + layout.delimiter, layout.header_lines
-        if layout.quoted:
-            _join_records(connection, layout)
+        any_quote = "SELECT count(*) FROM staged_lines WHERE contains(text, '\"')"
+        if layout.quoted and scalar(connection, any_quote):
+            values = {k: v for k, v in layout.parameters.items() if k not in ("n_used", "quoted")}
+            connection.execute(
+                f"UPDATE staged_lines SET text = CASE WHEN staged_lines.rowid = first THEN record "  # noqa: S608
+                f"END FROM ({load_sql('logs/joined_records.sql')}) "
+                "WHERE staged_lines.rowid BETWEEN first AND last",
+                {**values, "longest": _MOST_LINES},
+            )
     connection.execute(
         "UPDATE staged_lines SET text = NULL WHERE rowid < $header_lines "
         "OR trim(text, $blank) = '' "
         "OR text = (SELECT text FROM staged_lines WHERE rowid = $header_lines - 1)",
         {"header_lines": header_lines, "blank": blank},
-    )
-
-
-def _join_records(connection: Connection, layout: Layout) -> None:
-    if not scalar(connection, "SELECT count(*) FROM staged_lines WHERE contains(text, '\"')"):
-        return
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE joined_records AS {load_sql('logs/joined_records.sql')}",
-        {
-            **{k: v for k, v in layout.parameters.items() if k not in ("n_used", "quoted")},
-            "longest": _MOST_LINES,
-        },
-    )
-    connection.execute(
-        "UPDATE staged_lines SET text = CASE WHEN staged_lines.rowid = first THEN record END "
-        "FROM joined_records WHERE staged_lines.rowid BETWEEN first AND last"
     )
 
 
@@ -189,11 +192,13 @@ def delimited_fields(layout: Layout) -> Query:
     return Query(load_sql("logs/delimited_fields.sql"), layout.parameters)
 
 
-def json_fields(names: Sequence[str], n_required: int, *, exact_ids: bool) -> Query:
+def json_fields(
+    names: Sequence[str], n_required: int, *, exact_ids: bool, nested: Mapping[str, str] = {}
+) -> Query:
     """SELECT line, text, format_problem, f: some keys, user and item first; exact ids are whole."""
     parameters: dict[str, object] = {
         "names": list(names),
-        "paths": [f'$."{name}"' for name in names],
+        "paths": [nested.get(name, f'$."{name}"') for name in names],
         "n_required": n_required,
         "exact_ids": exact_ids,
         "mark": MARK,
@@ -208,9 +213,10 @@ def filled(sql: str, fragments: Mapping[str, str]) -> str:
     return sql
 
 
-def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: ErasedUsers) -> Query:
+def _event_query(
+    file: LogFile, logs: LogSettings, erased: ErasedUsers, fields: Query, columns: dict[str, int]
+) -> Query:
     """`WITH … events AS (line, text, user_id, item_id, event_time, weight, reason)`."""
-    fields, columns = _fields_of(file, readable, logs)
     event_time, time_parameters = event_time_sql(logs.timestamp_format)
     fragments = {
         "fields": fields.sql,
@@ -245,31 +251,6 @@ def event_query(file: LogFile, readable: Path, logs: LogSettings, erased: Erased
     return Query(filled(load_sql("logs/check_events.sql"), fragments), parameters)
 
 
-def has_header(file: LogFile) -> bool:
-    return file.format in ("csv", "tsv")
-
-
-def _fields_of(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Query, dict[str, int]]:
-    """Return the SELECT of a log's fields, and the number of each role's field, from 1 on."""
-    wanted = _mapped(logs.columns)
-    if has_header(file):
-        layout, columns = _layout(file, readable, logs)
-        return delimited_fields(layout), columns
-    required = len(wanted.keys() - {"exclude"})
-    fields = json_fields(list(wanted.values()), required, exact_ids=True)
-    return fields, {role: number for number, role in enumerate(wanted, start=1)}
-
-
-def _layout(file: LogFile, readable: Path, logs: LogSettings) -> tuple[Layout, dict[str, int]]:
-    """Return how a log is laid out, by its header, and the number of each role's field."""
-    delimiter = "\t" if file.format == "tsv" else logs.delimiter
-    header = _header(file, readable, delimiter)
-    _require_columns(file, logs.columns, header)
-    columns = {role: header.index(name) + 1 for role, name in _mapped(logs.columns).items()}
-    quoted = file.format == "csv"
-    return Layout(delimiter, len(header), max(columns.values()), quoted=quoted), columns
-
-
 def _mapped(columns: ColumnSettings) -> dict[str, str]:
     """Role -> column name, for the roles that are in use."""
     return {role: getattr(columns, role) for role in _TYPES if getattr(columns, role)}
@@ -289,31 +270,23 @@ def _header(file: LogFile, readable: Path, delimiter: str) -> list[str]:
     return next(csv.reader([text], delimiter=delimiter))
 
 
-def _require_columns(file: LogFile, columns: ColumnSettings, header: list[str]) -> None:
-    wanted = _mapped(columns)
+def _require_columns(file: LogFile, wanted: Mapping[str, str], header: list[str]) -> None:
+    """Refuse a file without the columns that are read; say so of another separator."""
+    remedy, names = "Correct the file's header or the setting", set(wanted.values())
+    for delimiter in (*DELIMITERS, "\t") if len(header) == 1 else ():
+        if names <= {name.strip() for name in header[0].split(delimiter)}:
+            named = "name it .tsv" if delimiter == "\t" else f"set logs.delimiter = {delimiter!r}"
+            remedy = f"Its fields are separated by {delimiter!r}: {named}"
+    # Without a header the first line holds ids, which are not repeated.
+    is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
+    shown = [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
     for role, name in wanted.items():
         if header.count(name) != 1:
             problem = "has no" if name not in header else "has more than one"
             raise LogFileError(
                 f"{file.path} {problem} column {name!r} (logs.columns.{role}); expected "
-                f"{list(wanted.values())}, found {_shown_names(header)}. "
-                f"{_hint(header, set(wanted.values()))}"
+                f"{list(wanted.values())}, found {shown}. {remedy}"
             )
-
-
-def _hint(header: list[str], wanted: set[str]) -> str:
-    """Say what to correct: the separator, where another one would give the columns."""
-    for delimiter in (*DELIMITERS, "\t") if len(header) == 1 else ():
-        if wanted <= {name.strip() for name in header[0].split(delimiter)}:
-            remedy = "name it .tsv" if delimiter == "\t" else f"set logs.delimiter = {delimiter!r}"
-            return f"Its fields are separated by {delimiter!r}: {remedy}"
-    return "Correct the file's header or the setting"
-
-
-def _shown_names(header: list[str]) -> list[str]:
-    """The names of a header; without one, the first line holds ids, which are not repeated."""
-    is_name = re.compile(r"[^\W\d][^\W\d _-]*(?:[ _-][^\W\d]+)*")
-    return [name[:80] if is_name.fullmatch(name) else "…" for name in header[:20]]
 
 
 # Setting -> expression over `time_text`, and the pattern of what it may read. DuckDB casts more
@@ -331,6 +304,7 @@ _NAMED = {
     ),
     "epoch_s": (f"make_timestamptz((1000000 * {_WIDE.format(16, 6)})::BIGINT)", _EPOCH),
     "epoch_ms": (f"make_timestamptz((1000 * {_WIDE.format(18, 3)})::BIGINT)", _EPOCH),
+    "epoch_us": ("make_timestamptz(TRY_CAST(time_text AS BIGINT))", "-?[0-9]{1,18}"),
     # Days since 1899-12-30, to the second, in the zone of the logs; 25569 is 1970-01-01.
     "excel": (
         "make_timestamp(1000000 * round(86400 * "
@@ -386,49 +360,34 @@ def fitting_formats(values: Sequence[str]) -> list[FittingFormat]:
     if not any(c.isdigit() for value in values for c in value):
         return []
     few = values[:: max(len(values) // _FEW, 1)]
+    # A pattern has the marks between letters and digits that some values have.
     marks = {re.sub(r"[^\W_]+", "", value) for value in few}
-    likely = [name for name in _FORMATS if name in _NAMED or _is_likely(name, marks)]
+    own = {name: re.sub("%.", "", name).replace("T", "") for name in _FORMATS}
+    likely = [
+        name
+        for name in _FORMATS
+        if name in _NAMED
+        or own[name] in marks
+        or (name.endswith("%z") and any(mark.startswith(own[name]) for mark in marks))
+    ]
     fits = _fits(values, [fit.name for fit in _fits(few, likely)])
     good = [fit for fit in fits if fit.share > 0.5]
     return sorted(good, key=lambda fit: (-round(fit.share, 3), -fit.in_order))
-
-
-def _is_likely(pattern: str, marks: Iterable[str]) -> bool:
-    """Tell whether a pattern has the marks between letters and digits that some values have."""
-    own = re.sub("%.", "", pattern).replace("T", "")
-    if pattern.endswith("%z"):
-        return any(of_value.startswith(own) for of_value in marks)
-    return own in marks
 
 
 def _fits(values: Sequence[str], formats: Sequence[str]) -> list[FittingFormat]:
     """Return the formats that read any of some times, asked of DuckDB as the readers ask it."""
     if not values or not formats:
         return []
+    asked = [event_time_sql(name, str(number)) for number, name in enumerate(formats)]
     parameters: dict[str, object] = {"v": values, "first": _FIRST_TIME, "last": _LAST_TIME}
-    expressions = []
-    for number, name in enumerate(formats):
-        expression, of_format = event_time_sql(name, str(number))
-        expressions.append(expression)
+    for _, of_format in asked:
         parameters |= of_format
+    query = load_sql("logs/fitting_formats.sql")
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        rows = connection.execute(
-            f"""
-            WITH times AS (SELECT generate_subscripts($v, 1) AS line, unnest($v) AS time_text),
-            parsed AS (
-                SELECT line, generate_subscripts(ts, 1) AS format, unnest(ts) AS t
-                FROM (SELECT line, [{", ".join(expressions)}] AS ts FROM times)
-            )
-            SELECT format, count(*), count(*) FILTER (WHERE t >= before)
-            FROM (
-                SELECT format, t, lag(t) OVER (PARTITION BY format ORDER BY line) AS before
-                FROM parsed WHERE t >= $first::TIMESTAMPTZ AND t < $last::TIMESTAMPTZ
-            )
-            GROUP BY format ORDER BY format
-            """,  # noqa: S608 - our own expressions
-            parameters,
-        ).fetchall()
+        expressions = ", ".join(expression for expression, _ in asked)
+        rows = connection.execute(filled(query, {"parsed": expressions}), parameters).fetchall()
     return [FittingFormat(formats[n - 1], read / len(values), order) for n, read, order in rows]
 
 

@@ -1,15 +1,16 @@
 """Days of logs of an invented record shop, from the generative model, as untidy as real ones.
 
-Users belong to one latent component each, a genre, and arrive over time; records are introduced
-over time and their popularity drifts; some events are delivered late, some lines are malformed, and
-some days are delivered again, unchanged or corrected.
+Users belong to one latent component each, a genre. Users and records arrive over time, popularity
+drifts; events come late, lines are malformed, days are delivered again.
 """
 
 import gzip
 import itertools
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,32 +19,8 @@ from mom_pipeline.catalogue import Item
 from mom_pipeline.core.simulation import LatentClasses, draw_classes
 from mom_pipeline.errors import InvalidSetting
 
-_GENRES, _PEOPLE, _SURNAMES, _ADJECTIVES, _NOUNS = map(
-    str.split,
-    (
-        """
-        jazz rock folk metal soul blues techno opera disco punk gospel tango reggae ambient
-        swing polka
-        """,
-        """
-        ada ben carla dario elif femi greta hugo ines jonas kira leo mira nils olga pablo quinn
-        rosa sven tara uma vito wanda xenia yusuf zoe
-        """,
-        """
-        Aldous Brandt Corvo Delmar Ekström Farrow Garland Hollis Ivanek Jansen Kestrel Lindqvist
-        Marlow Novak Okafor Pereira Quill Rasmus Sorel Tanaka Umber Vance Wilder Yarrow Zeller
-        """,
-        """
-        Amber Borrowed Crooked Distant Electric Fallen Golden Hidden Idle Jagged Kindly Lonesome
-        Midnight Northern Open Paper Quiet Restless Silver Tidal Unlit Velvet Winter Yellow
-        """,
-        """
-        Anchor Balcony Carousel Daybreak Embers Ferry Garden Harbour Island Junction Kitchen
-        Lantern Meridian Nightjar Orchard Postcard Quarry Railway Staircase Telegram Undertow
-        Valley Weather Yard
-        """,
-    ),
-)
+_WORDS = files("mom_pipeline").joinpath("logs/sample_words.toml").read_text("utf-8")
+_GENRES, _PEOPLE, _SURNAMES, _ADJECTIVES, _NOUNS = map(str.split, tomllib.loads(_WORDS).values())
 _SHARE_AT_START = 0.6  # of users and items that exist on the first day
 _DAILY_DRIFT = 0.08  # standard deviation of the step of an item's log popularity
 _LATE_SHARE, _MAX_DAYS_LATE = 0.03, 3
@@ -66,9 +43,6 @@ class SampleSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for key in ("n_days", "n_users", "n_items", "n_components", "events_per_day"):
-            if getattr(self, key) < 1:
-                raise InvalidSetting(f"{key} must be at least 1, found {getattr(self, key)}")
         if self.n_components > self.n_items:
             raise InvalidSetting(
                 f"n_components={self.n_components} must be at most n_items={self.n_items}"
@@ -82,7 +56,6 @@ class Delivery:
     name: str
     day: date
     content: bytes
-    n_lines: int
 
 
 def user_id(number: int) -> str:
@@ -117,7 +90,9 @@ def sample_deliveries(settings: SampleSettings) -> Iterator[Delivery]:
         day = settings.first_day + timedelta(days=number)
         events = [*late, *world.events_of_day(number, day, rng)]
         late = [(due, line) for due, line in events if due > number]
-        lines = _with_malformed([line for due, line in events if due <= number], rng)
+        lines = [line for due, line in events if due <= number]
+        for _ in range(int(_MALFORMED_SHARE * len(lines))):
+            lines.insert(int(rng.integers(len(lines))), _MALFORMED[rng.integers(len(_MALFORMED))])
         whole = _delivery(day, lines)
         kind = rng.random()
         if kind < _CORRECTED_SHARE:
@@ -147,10 +122,13 @@ class _World:
     @classmethod
     def draw(cls, settings: SampleSettings, rng: np.random.Generator) -> "_World":
         truth = draw_classes(settings.n_items, settings.n_components, rng)
+        # Numbered within the genre that they are most typical of.
+        genres = np.argmax(truth.item_probs * truth.weights, axis=1)
+        ids = [f"{_GENRES[k % len(_GENRES)]}-{n:03d}" for n, k in enumerate(genres)]
         return cls(
             settings=settings,
             truth=truth,
-            item_ids=_item_ids(truth),
+            item_ids=np.array(ids, dtype=object),
             user_components=rng.choice(settings.n_components, settings.n_users, p=truth.weights),
             activity=rng.gamma(1.0, size=settings.n_users) + 0.1,
             users_from=_arrival_days(settings.n_users, settings.n_days, rng),
@@ -199,21 +177,6 @@ def _arrival_days(n: int, n_days: int, rng: np.random.Generator) -> NDArray[np.i
     return days
 
 
-def _item_ids(truth: LatentClasses) -> NDArray[np.object_]:
-    """Items are numbered within the genre that they are most typical of."""
-    joint = truth.item_probs * truth.weights
-    components = np.argmax(joint, axis=1)
-    ids = [f"{_GENRES[k % len(_GENRES)]}-{n:03d}" for n, k in enumerate(components)]
-    return np.array(ids, dtype=object)
-
-
-def _with_malformed(lines: list[str], rng: np.random.Generator) -> list[str]:
-    """The lines with a few malformed ones among them."""
-    for _ in range(int(_MALFORMED_SHARE * len(lines))):
-        lines.insert(int(rng.integers(len(lines))), _MALFORMED[rng.integers(len(_MALFORMED))])
-    return lines
-
-
 def _delivery(day: date, lines: list[str]) -> Delivery:
     text = "\n".join(["user,item,timestamp", *lines]) + "\n"
-    return Delivery(f"{day}.csv.gz", day, gzip.compress(text.encode(), mtime=0), len(lines))
+    return Delivery(f"{day}.csv.gz", day, gzip.compress(text.encode(), mtime=0))

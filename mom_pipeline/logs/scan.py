@@ -31,6 +31,7 @@ QUARANTINED_CHARACTERS = 2000
 MARK = "\x02"
 _FIRST_PRINTABLE = 0x20
 _UNREADABLE = re.compile(r"[^\n]*[\x00-\x08\x0b-\x1f\udc80-\udcff][^\n]*")
+_NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 
 Progress = Callable[[int], None]
 
@@ -47,12 +48,9 @@ class Scan:
     modified: int  # when the file was changed last, in nanoseconds
 
 
-def no_progress(_: int) -> None:
-    """Ignore progress."""
-
-
-def scan_file(file: LogFile, scratch: Path, progress: Progress = no_progress) -> Scan:
+def scan_file(file: LogFile, scratch: Path, progress: Progress = lambda n_bytes: None) -> Scan:
     """Scan a file in bounded memory; LogFileError for damage, LogFileNotRead while it changes."""
+    scratch.mkdir(parents=True, exist_ok=True)
     status, lines, readable, ended = file.path.stat(), -1, file.path, True
     sha256 = sha256_of(file.path)
     if file.format == "parquet":
@@ -94,11 +92,11 @@ def _scan_text(file: LogFile, copy: Path, progress: Progress) -> tuple[int, Path
         raw = opened.enter_context(file.path.open("rb"))
         out: IO[bytes] | None = None
         if file.compressed:
-            out = opened.enter_context(_new(copy))
+            out = opened.enter_context(copy.open("wb"))
         for block in _blocks(_chunks(raw, file.compressed, progress)):
             readable = _readable(block)
             if out is None and readable != block:
-                out = opened.enter_context(_new(copy))
+                out = opened.enter_context(copy.open("wb"))
                 _copy_beginning(file.path, same_bytes, out)
             if out is None:
                 same_bytes += len(block)
@@ -107,11 +105,6 @@ def _scan_text(file: LogFile, copy: Path, progress: Progress) -> tuple[int, Path
             lines += readable.count(b"\n") + (not readable.endswith(b"\n"))
             ended = block.endswith(b"\n")
     return lines, file.path if out is None else copy, ended
-
-
-def _new(path: Path) -> IO[bytes]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("wb")
 
 
 def _copy_beginning(source: Path, n_bytes: int, out: IO[bytes]) -> None:
@@ -158,14 +151,14 @@ def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 def _readable(block: bytes) -> bytes:
     """The block itself when every line is readable, else with unreadable lines marked."""
     if len(block) > MAX_LINE_BYTES and b"\n" not in block[: MAX_LINE_BYTES + 1]:
-        return _marked(block, "line is too long")
-    if _is_plain(block):
-        return block
+        begin = block[: 4 * QUARANTINED_CHARACTERS].decode("utf-8", errors="surrogateescape")
+        return f"{_marked(begin, 'line is too long')}\n".encode()
     unix = block.replace(b"\r\n", b"\n")
-    if _is_plain(unix):
-        return unix
-    text = unix.decode("utf-8", errors="surrogateescape")
-    return _UNREADABLE.sub(_mark_match, text).encode()
+    for text in (block, unix):
+        if _is_plain(text):
+            return text
+    lines = unix.decode("utf-8", errors="surrogateescape")
+    return _UNREADABLE.sub(lambda match: _marked(match.group()), lines).encode()
 
 
 def _is_plain(block: bytes) -> bool:
@@ -179,14 +172,11 @@ def _is_plain(block: bytes) -> bool:
         return False
 
 
-def _mark_match(match: re.Match[str]) -> str:
-    line = match.group()
-    reason = "not UTF-8" if re.search(r"[\udc80-\udcff]", line) else "control character"
-    return _marked(line.encode("utf-8", errors="surrogateescape"), reason).decode()[:-1]
-
-
-def _marked(line: bytes, reason: str) -> bytes:
+def _marked(line: str, reason: str = "") -> str:
     r"""A line of MARK, reason, MARK, excerpt: unreadable characters are shown as \x00."""
-    text = line[: 4 * QUARANTINED_CHARACTERS].decode("utf-8", errors="backslashreplace")
-    shown = re.sub(r"[\x00-\x1f]", lambda m: f"\\x{ord(m.group()):02x}", text.removesuffix("\n"))
-    return f"{MARK}{reason}{MARK}{shown[:QUARANTINED_CHARACTERS]}\n".encode()
+    if not reason:
+        reason = "not UTF-8" if _NOT_UTF8.search(line) else "control character"
+    begin = line[: 4 * QUARANTINED_CHARACTERS].removesuffix("\n")
+    text = begin.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    shown = re.sub(r"[\x00-\x1f]", lambda m: f"\\x{ord(m.group()):02x}", text)
+    return f"{MARK}{reason}{MARK}{shown[:QUARANTINED_CHARACTERS]}"

@@ -1,7 +1,6 @@
-"""`Days`: what was made of each day, read and written as what it means.
+"""`Days`: what was made of each day, read and written as what it means; nothing is fitted here.
 
-The ledger (`warehouse.materializations`) says what there is; the arrays lie in files. A run holds
-the lock of the folder, so the copy of the ledger in memory is the ledger. Nothing is fitted here.
+A run holds the lock of the folder, so the copy of the ledger in memory is the ledger.
 """
 
 from collections.abc import Callable, Mapping
@@ -73,6 +72,12 @@ _DAYS_OF_SUMS = 2
 _PAIR_DRIFT = 0.5
 
 
+def _files(made: Materialization) -> list[tuple[str, str]]:
+    """Asset and version of the arrays that a row points to, but for the sums."""
+    own = [(made.asset, made.version)] if "bytes" in made.facts else []
+    return own + ([(_ANCHOR, made.facts[_ANCHOR])] if _ANCHOR in made.facts else [])
+
+
 class NotUsable(MomError):
     """What was made of a day cannot be built upon; the message is the reason."""
 
@@ -119,7 +124,7 @@ class Days:
             return f"there is no {asset} of {day}"
         if made.code != CODE_VERSION:
             return f"{asset} of {day} was made by code version {made.code}, not {CODE_VERSION}"
-        if made.settings != self.settings_of(asset):
+        if made.settings != self.settings_of[asset]:
             return f"{asset} of {day} was made with other settings"
         for name in INPUTS[asset]:
             now = self.made.get((name, day))
@@ -150,17 +155,11 @@ class Days:
 
     def lacks_arrays(self, asset: str, day: date) -> bool:
         """Whether a file of an asset is gone, of a day that should have it."""
-        made = self.made[asset, day]
-        files = [(asset, made.version)] if "bytes" in made.facts else []
-        files += [(_ANCHOR, made.facts[_ANCHOR])] if _ANCHOR in made.facts else []
-        return not all(self.store.path(*file).is_file() for file in files)
-
-    def settings_of(self, asset: str) -> str:
-        """Fingerprint of the settings that decide what an asset makes of its inputs."""
-        return self._fingerprints[asset]
+        return not all(self.store.path(*file).is_file() for file in _files(self.made[asset, day]))
 
     @cached_property
-    def _fingerprints(self) -> dict[str, str]:
+    def settings_of(self) -> Mapping[str, str]:
+        """Fingerprints of the settings that decide what each asset makes of its inputs."""
         s = self.settings
         decisive: dict[str, tuple[Any, ...]] = {
             "raw_logs": (s.logs.reading_rules(),),
@@ -196,7 +195,7 @@ class Days:
         }
         made = Materialization(
             *(asset, day, version, {**own, **(inputs or {})}),
-            *(self.settings_of(asset), CODE_VERSION, sound, facts),
+            *(self.settings_of[asset], CODE_VERSION, sound, facts),
         )
         with self.warehouse.connect() as connection:
             also(connection)
@@ -209,10 +208,6 @@ class Days:
         for asset, day in list(self.made):
             if day >= first and asset != "raw_logs":
                 del self.made[asset, day]
-
-    def remove_old(self) -> int:
-        """Remove the files that no kept day needs; return how many there were."""
-        return self.store.remove_others(self.kept_files())
 
     def remove_damaged(self) -> int:
         """Remove the files that are not what was written: their days are computed again."""
@@ -229,13 +224,11 @@ class Days:
         """Day of each asset and version of the last `retention_days`; of sums, the newest two."""
         kept: dict[tuple[str, str], date] = {}
         days = [day for day in self.computed() if self.is_kept(day)]
-        for (asset, day), made in self.made.items():
-            if day in days and "bytes" in made.facts:
-                kept[asset, made.version] = day
-            if asset == "m2_statistics" and day in days and _ANCHOR in made.facts:
-                kept[_ANCHOR, made.facts[_ANCHOR]] = day
-                if day in days[-_DAYS_OF_SUMS:]:
-                    kept[_SUMS, made.facts[_SUMS]] = day
+        for (_, day), made in self.made.items():
+            if day in days:
+                kept |= dict.fromkeys(_files(made), day)
+            if day in days[-_DAYS_OF_SUMS:] and _SUMS in made.facts:
+                kept[_SUMS, made.facts[_SUMS]] = day
         return kept
 
     def is_kept(self, day: date) -> bool:
@@ -303,9 +296,7 @@ class Days:
         anchor = self._anchor_of(made).anchor
         return anchor.with_items(len(sums.first.item_users)), sums
 
-    def _pairs(
-        self, day: date, made: Materialization, arrays: Arrays
-    ) -> AnchoredCooccurrences | None:
+    def _pairs(self, made: Materialization, arrays: Arrays) -> AnchoredCooccurrences | None:
         if "pair_steps" not in arrays:
             return None
         return AnchoredCooccurrences(self._anchor_of(made).pairs, Cooccurrences.from_arrays(arrays))
@@ -320,7 +311,7 @@ class Days:
             raise NotUsable(f"interaction_matrix of {day} is older than that of {before}")
         anchor, sums = self.moments(before)
         made, arrays = self.made["m2_statistics", before], self.arrays("m2_statistics", before)
-        return Yesterday(X, anchor, sums, self._pairs(before, made, arrays))
+        return Yesterday(X, anchor, sums, self._pairs(made, arrays))
 
     def whitening(self, day: date) -> Whitening:
         """The whitening of a day inside the span of its anchor."""
@@ -328,25 +319,18 @@ class Days:
         K = self.chosen(day).model.n_components
         return Whitening(arrays["factors"], arrays["spectrum"], K)
 
-    def with_components(self, day: date, anchor: Anchor) -> Anchor:
-        """The anchor with the components of its day; without any where yesterday had another."""
+    def with_components(self, day: date, anchor: Anchor) -> tuple[Anchor, Any]:
+        """The anchor with the components of its day, and O of the day before; None for none."""
         before = self.day_before(day)
         try:
             arrays = self.arrays("decomposition", before)
         except NotUsable:
-            return anchor
+            return anchor, None
         own, other = (self.made["m2_statistics", d].facts[_ANCHOR] for d in (day, before))
-        if own != other:
-            return anchor
-        names = {"components": "anchor_components", "half_components": "half_components"}
-        return replace(anchor, **{field: arrays[name] for field, name in names.items()})
-
-    def item_probs(self, day: date) -> Any:
-        """O of a day, (D, K), single precision; None where there is none to compare with."""
-        try:
-            return self.arrays("decomposition", day)["item_probs"]
-        except NotUsable:
-            return None
+        if own == other:  # or else yesterday had other components
+            starts = arrays["anchor_components"], arrays["half_components"]
+            anchor = replace(anchor, components=starts[0], half_components=starts[1])
+        return anchor, arrays["item_probs"]
 
     @staticmethod
     def component_arrays(components: Components, halves: SplitHalf, anchor: Anchor) -> Arrays:
@@ -365,26 +349,23 @@ class Days:
     def model(self, day: date, *, with_pairs: bool = True) -> FittedModel:
         """The model of a day, ready to answer. with_pairs: False for the components alone."""
         components, settings = self.arrays("decomposition", day), self.chosen(day).model
-        statistics = self.arrays("m2_statistics", day)
+        statistics, ranking = self.arrays("m2_statistics", day), None
         item_users = statistics["item_users"]
-        ranked = with_pairs and settings.ranking == THREE_MOMENT
+        if with_pairs and settings.ranking == THREE_MOMENT:
+            pairs = self._pairs(self.made["m2_statistics", day], statistics)
+            if pairs is None:
+                raise NotUsable(f"m2_statistics of {day} was made for another ranking")
+            ease = Ease.from_arrays(statistics).with_items(pairs.counts.n_items)
+            item_days = ItemDays.from_rows(self.rows(day).last_days)
+            ranking = PairRanking(pairs.counts, ease, self.chosen(day).ranking, item_days)
         return FittedModel(
             item_probs=components["item_probs"],
             weights=components["weights"],
             popularity=item_users / item_users.sum(),
             personalization=Personalization.from_settings(method_of(settings)),
-            pair_ranking=self._pair_ranking(day, statistics) if ranked else None,
+            pair_ranking=ranking,
             rows=settings.rows,
         )
-
-    def _pair_ranking(self, day: date, statistics: Arrays) -> PairRanking:
-        """The co-occurrences as of a day, what is made of them, and the days of the items."""
-        pairs = self._pairs(day, self.made["m2_statistics", day], statistics)
-        if pairs is None:
-            raise NotUsable(f"m2_statistics of {day} was made for another ranking")
-        ease = Ease.from_arrays(statistics).with_items(pairs.counts.n_items)
-        item_days = ItemDays.from_rows(self.rows(day).last_days)
-        return PairRanking(pairs.counts, ease, self.chosen(day).ranking, item_days)
 
     def backtest(self, day: date, model_day: date) -> Backtest | None:
         """How the present model of `model_day` did up to a day; None where that is not known."""

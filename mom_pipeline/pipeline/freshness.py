@@ -1,18 +1,15 @@
-"""The state of every day, by one function over the ledger and the list of files.
-
-`status`, `update`, the schedule, the sensor and Dagster's pages all ask here.
-"""
+"""The state of every day, by one function over the ledger and the list of files."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Literal
 
-from mom_pipeline.logs.decisions import removed_files, standing_refusals
+from mom_pipeline.logs.decisions import Refusal, removed_files, standing_refusals
 from mom_pipeline.logs.gate import excluded_days
 from mom_pipeline.logs.ingest import pending_files
-from mom_pipeline.logs.logfiles import discover, last_day
+from mom_pipeline.logs.logfiles import Discovery, discover, last_day
 from mom_pipeline.pipeline.days import INPUTS, LOGS, TOO_LITTLE, Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.materializations import RunRecord, runs
@@ -38,27 +35,20 @@ class DayStatus:
     noteworthy: bool = False  # a person should look at it
 
 
-@dataclass(frozen=True)
-class _Logs:
-    """What the warehouse says about the deliveries and the runs."""
-
-    fingerprints: Mapping[date, str]
-    refused: Mapping[date, str]
-    dropped: Mapping[date, str]
-    excluded: Mapping[date, str]
-    removed: Mapping[date, Sequence[str]]
-    runs: Sequence[RunRecord]
+_Verdict = tuple[Status, str, bool, bool]  # as the fields of `DayStatus` from `status` on
+_NONE = "–"
 
 
 def day_statuses(days: Days, unread: Collection[date] = ()) -> list[DayStatus]:
     """The state of every day with log files, results, or rows of a removed file or of `unread`."""
-    settings, files = days.settings, discover(days.settings.logs_dir).files
-    first, last = settings.first_and_last_day()[0], max([last_day(settings, files), *unread])
+    settings, discovery = days.settings, discover(days.settings.logs_dir)
+    first, last = settings.first_and_last_day()[0], last_day(settings, discovery.files)
+    last = max([last, *unread])
     pending = {*unread, *(file.day for file in pending_files(days.warehouse))}
     pending = {day for day in pending if first <= day <= last}
-    known = {file.day for file in files} | set(days.computed()) | set(unread)
-    logs = _logs(days, known)
-    counts = Counter(file.day for file in files)
+    counts = Counter(file.day for file in discovery.files)
+    known = counts.keys() | set(days.computed()) | set(unread)
+    logs = _Logs.read(days, discovery, known)
     entries = []
     for day in sorted(known | logs.removed.keys()):
         late = min((d for d in pending if d <= day), default=None)
@@ -90,30 +80,30 @@ def stretches(days: Sequence[DayStatus]) -> list[tuple[date, date]]:
     return ends
 
 
-_Verdict = tuple[Status, str, bool, bool]
-_NONE = "–"
+@dataclass(frozen=True)
+class _Logs:
+    """What the warehouse says about the deliveries and the runs."""
 
+    fingerprints: Mapping[date, str] = field(default_factory=dict)
+    refusals: Sequence[Refusal] = ()
+    excluded: Mapping[date, str] = field(default_factory=dict)
+    removed: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    runs: Sequence[RunRecord] = ()
 
-def _logs(days: Days, known: set[date]) -> _Logs:
-    if not days.warehouse.exists():
-        return _Logs({}, {}, {}, {}, {}, [])
-    discovery = discover(days.settings.logs_dir)
-    there = {file.source_file for file in discovery.files}
-    there |= {entry.name for entry in discovery.set_aside}
-    with days.warehouse.reading() as connection:
-        present = standing_refusals(connection, days.settings)
-        refused, dropped = (
-            {r.day: r.reason for r in present if r.dropped is is_dropped}
-            for is_dropped in (False, True)
-        )
-        return _Logs(
-            logs_fingerprints(connection, known),
-            refused,
-            dropped,
-            excluded_days(connection),
-            removed_files(connection, there),
-            runs(connection),
-        )
+    @classmethod
+    def read(cls, days: Days, discovery: Discovery, known: Collection[date]) -> "_Logs":
+        if not days.warehouse.exists():
+            return cls()
+        there = {file.source_file for file in discovery.files}
+        there |= {entry.name for entry in discovery.set_aside}
+        with days.warehouse.reading() as connection:
+            return cls(
+                logs_fingerprints(connection, known),
+                standing_refusals(connection, days.settings),
+                excluded_days(connection),
+                removed_files(connection, there),
+                runs(connection),
+            )
 
 
 def _outside(settings: Settings, day: date, first: date, last: date) -> _Verdict | None:
@@ -145,9 +135,11 @@ def _behind(
         return "stale", f"the log files of {late} are new or changed", True, False
     if days.made["interaction_matrix", day].inputs.get(LOGS) != logs.fingerprints[day]:
         return "stale", "the deliveries up to the day have changed", True, False
-    if not days.is_kept(day):
-        return None
-    return _unsound_or_stale(days, day) or _unevaluated(days, day, known)
+    return (
+        (_unsound_or_stale(days, day) or _unevaluated(days, day, known))
+        if days.is_kept(day)
+        else None
+    )
 
 
 def _unevaluated(days: Days, day: date, known: set[date]) -> _Verdict | None:
@@ -180,13 +172,14 @@ def _unsound_or_stale(days: Days, day: date) -> _Verdict | None:
 
 def _computed(days: Days, day: date, logs: _Logs) -> _Verdict:
     """What a person should know about a day that is up to date."""
-    if refused := logs.refused.get(day):
-        return "failed", f"a file was refused: {refused}", False, True
+    own = [one for one in logs.refusals if one.delivery_day == day]
+    if refused := [one.reason for one in own if not one.dropped]:
+        return "failed", f"a file was refused: {refused[-1]}", False, True
     if excluded := logs.excluded.get(day):
         hint = f"`mom-pipeline accept {day}` takes it in, `mom-pipeline drop {day}` removes it"
         return "excluded", f"{excluded}. {hint}", False, True
-    if dropped := logs.dropped.get(day):
-        return "excluded", dropped, False, False
+    if own:
+        return "excluded", own[-1].reason, False, False
     if removed := logs.removed.get(day):
         names = ", ".join(removed)
         words = f"no longer in the folder, the rows stay: {names}. `mom-pipeline drop {day}`"

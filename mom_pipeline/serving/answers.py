@@ -332,17 +332,6 @@ class Evaluations(ModelAnswer):
     days: tuple[EvaluatedDay, ...]
 
 
-class EventsCounted(ModelAnswer):
-    """What is on the disk of a request. known: ids that were counted before.
-
-    erased: of people who were erased; nothing of these is kept.
-    """
-
-    accepted: int
-    known: int
-    erased: int
-
-
 class ShopItemSaid(ModelAnswer):
     """What the shop says of an item, from now on in every list."""
 

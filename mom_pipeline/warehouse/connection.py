@@ -6,12 +6,13 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -69,12 +70,6 @@ class Warehouse:
             yield connection
 
     @contextmanager
-    def kept_open(self) -> Iterator[None]:
-        """Keep the file open for many small pieces of work, without a checkpoint after each."""
-        with self.opened():
-            yield
-
-    @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a read-only connection. Raises WarehouseUnreadable when there is none yet."""
         if not self.exists():
@@ -91,7 +86,7 @@ class Warehouse:
 
     @contextmanager
     def opened(self) -> Iterator[Connection]:
-        """Yield a connection for writing without a transaction, for rowids that count rows."""
+        """Yield a connection for writing, without a transaction; kept, one checkpoint for all."""
         if not self.exists():
             self._create()
         with _connected(self.path, self.settings, read_only=False) as (connection, file):
@@ -166,6 +161,21 @@ def scalar(connection: Connection, sql: str, parameters: object = None) -> int:
     return int(connection.execute(sql, parameters).fetchall()[0][0])
 
 
+def records(connection: Connection, sql: str, parameters: object = None) -> list[dict[str, Any]]:
+    """The rows of a query, each by the names of the columns."""
+    cursor = connection.execute(sql, parameters)
+    names = [column[0] for column in cursor.description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def put_row(connection: Connection, table: str, keys: Collection[str], **row: object) -> None:
+    """Store a row in place of those with the same keys."""
+    same = " AND ".join(f"{key} = ${key}" for key in keys)
+    connection.execute(f"DELETE FROM {table} WHERE {same}", {key: row[key] for key in keys})  # noqa: S608
+    values = ", ".join(f"${name}" for name in row)
+    connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values})", row)  # noqa: S608
+
+
 @dataclass
 class _OpenFile:
     """A file that this process has open, once for all of its connections."""
@@ -207,21 +217,22 @@ def _opened(path: Path, settings: Settings, *, read_only: bool) -> _OpenFile:
         try:
             return _shared(path, settings, read_only)
         except duckdb.Error as error:
-            holder = _holder(str(error))
-            if any(text in str(error) for text in _NOT_ALLOWED):
+            said, holder = str(error), _LOCK_HOLDER.search(str(error))
+            if any(text in said for text in _NOT_ALLOWED):
                 raise DataFolderClosed(
                     f"{path} cannot be opened for writing: {error}. The file itself is not at "
                     "fault; give the user of this command the right to write to its folder"
                 ) from error
-            if not holder:
+            if not (holder or _OPEN_HERE in said):
                 raise WarehouseUnreadable(
                     f"{path} cannot be opened: {error}. Restore it, or remove it and ingest again: "
                     "the log files hold everything"
                 ) from error
             if time.monotonic() >= deadline:
+                here = f"this process (PID {os.getpid()}) for another kind of access"
                 raise WarehouseBusy(
-                    f"{path} is held by {holder}; waited {wait_seconds:g} s. "
-                    "Let it finish, or raise warehouse.lock_wait_seconds"
+                    f"{path} is held by {holder.group(1) if holder else here}; waited "
+                    f"{wait_seconds:g} s. Let it finish, or raise warehouse.lock_wait_seconds"
                 ) from error
         time.sleep(_RETRY_SECONDS)
 
@@ -231,24 +242,20 @@ def _shared(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
     with _one_at_a_time:
         file = _open_files.get(path)
         if file is None:
-            file = _open_files[path] = _attached(path, settings, read_only)
+            options = options_of(settings)
+            engine = _idle.pop(str(options), None) or duckdb.connect(config=options)
+            quoted = str(path).replace("'", "''")  # ATTACH takes no parameter
+            access = "READ_ONLY" if read_only else "READ_WRITE"
+            try:
+                engine.execute(f"ATTACH '{quoted}' AS {_NAME} (TYPE duckdb, {access})")
+            except duckdb.Error:
+                engine.close()
+                raise
+            file = _open_files[path] = _OpenFile(engine, str(options), read_only)
         elif file.read_only and not read_only:
             raise duckdb.ConnectionException(_OPEN_HERE)
         file.connections += 1
         return file
-
-
-def _attached(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
-    options = options_of(settings)
-    engine = _idle.pop(str(options), None) or duckdb.connect(config=options)
-    quoted = str(path).replace("'", "''")  # ATTACH takes no parameter
-    access = "READ_ONLY" if read_only else "READ_WRITE"
-    try:
-        engine.execute(f"ATTACH '{quoted}' AS {_NAME} (TYPE duckdb, {access})")
-    except duckdb.Error:
-        engine.close()
-        raise
-    return _OpenFile(engine, str(options), read_only)
 
 
 def _leave(path: Path, file: _OpenFile) -> None:
@@ -281,20 +288,13 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _holder(message: str) -> str:
-    """Who holds the file, when that is why it could not be opened."""
-    if _OPEN_HERE in message:
-        return f"this process (PID {os.getpid()}) for another kind of access"
-    other = _LOCK_HOLDER.search(message)
-    return other.group(1) if other else ""
-
-
-def options_of(settings: Settings) -> dict[str, str | bool | int | float | list[str]]:
+def options_of(
+    settings: Settings, scratch: Path | None = None
+) -> dict[str, str | bool | int | float | list[str]]:
     """Options of the whole DuckDB instance: equal for every connection of a process."""
-    options: dict[str, str | bool | int | float | list[str]] = {
-        "temp_directory": str(settings.scratch_dir.resolve()),
+    limit = settings.warehouse.memory_limit
+    return {
+        "temp_directory": str(scratch or settings.scratch_dir.resolve()),
         "preserve_insertion_order": True,
+        **({"memory_limit": limit} if limit else {}),
     }
-    if settings.warehouse.memory_limit:
-        options["memory_limit"] = settings.warehouse.memory_limit
-    return options

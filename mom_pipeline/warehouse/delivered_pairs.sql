@@ -10,4 +10,3 @@ JOIN user_dictionary AS users USING (user_id)
 JOIN item_dictionary AS items USING (item_id)
 WHERE weight > 0 AND delivery_day > $after::DATE AND delivery_day <= $until::DATE
     AND users.first_day <= $until::DATE AND items.first_day <= $until::DATE
-ORDER BY user_position, item_position

@@ -16,7 +16,7 @@ from mom_pipeline.core.files import replacing, sha256_of, write_bytes
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING
 from mom_pipeline.core.ranking.lists import ReasonedLists
 from mom_pipeline.core.types import Array
-from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, scalar
+from mom_pipeline.warehouse.connection import Connection, literal_path, load_sql, records, scalar
 
 # Digits of a stored score: the rank says the order, and these take half of the room.
 _DIGITS = 5
@@ -40,11 +40,15 @@ def replace_lists(
 
 def _insert(connection: Connection, model: str, users: Array, lists: ReasonedLists) -> int:
     owners, ranks = np.nonzero(lists.items >= 0)
+    scores = lists.scores[owners, ranks]
+    sizes = np.abs(scores, dtype=np.float64)
+    exponents = np.floor(np.log10(sizes, out=np.zeros_like(sizes), where=sizes > 0))
+    unit = 10.0 ** (_DIGITS - 1 - exponents)
     rows = {
         "user_position": users[owners],
         "rank": ranks + 1,
         "item_position": lists.items[owners, ranks],
-        "score": _rounded(lists.scores[owners, ranks]),
+        "score": np.rint(scores * unit) / unit,
         "kind": lists.kinds[owners, ranks],
         "cause": lists.causes[owners, ranks],
     }
@@ -53,14 +57,6 @@ def _insert(connection: Connection, model: str, users: Array, lists: ReasonedLis
     inserted = scalar(connection, load_sql("warehouse/insert_lists.sql"), values)
     connection.unregister("new_lists")
     return inserted
-
-
-def _rounded(scores: Array) -> Array:
-    """Return numbers of a few significant digits."""
-    sizes = np.abs(scores, dtype=np.float64)
-    exponents = np.floor(np.log10(sizes, out=np.zeros_like(sizes), where=sizes > 0))
-    unit = 10.0 ** (_DIGITS - 1 - exponents)
-    return np.asarray(np.rint(scores * unit) / unit)
 
 
 def export_lists(connection: Connection, path: Path, catalogue: Catalogue) -> None:
@@ -82,12 +78,8 @@ def export_lists(connection: Connection, path: Path, catalogue: Catalogue) -> No
 
 def most_listed(connection: Connection, n: int) -> list[dict[str, Any]]:
     """The items that are in most lists, and in how many; no user is named."""
-    rows = connection.execute(
-        "SELECT item_id, count(*) FROM recommendations "
-        "GROUP BY item_id ORDER BY count(*) DESC, item_id LIMIT $n",
-        {"n": n},
-    ).fetchall()
-    return [{"item": item, "lists": count} for item, count in rows]
+    query = "SELECT item_id AS item, count(*) AS lists FROM recommendations GROUP BY item"
+    return records(connection, f"{query} ORDER BY lists DESC, item LIMIT $n", {"n": n})
 
 
 def listed_items(connection: Connection) -> int:
@@ -118,10 +110,10 @@ def sample_users(connection: Connection, n: int) -> list[str]:
 def latest_items(connection: Connection, user_id: str, day: date, n: int) -> list[str]:
     """What a user took last, the newest first; of one time, what stands later in the log."""
     rows = connection.execute(
-        "SELECT item_id FROM admitted_logs WHERE user_id = $user AND delivery_day <= $day::DATE "
+        "SELECT item_id FROM admitted_logs WHERE user_id = $user AND delivery_day <= $day "
         "AND weight > 0 "
         "GROUP BY item_id ORDER BY max(row(event_time, source_file, line)) DESC LIMIT $n",
-        {"user": user_id, "day": day.isoformat(), "n": n},
+        {"user": user_id, "day": day, "n": n},
     ).fetchall()
     return [item for (item,) in rows]
 
@@ -195,9 +187,7 @@ def metrics_rows(
 
 def replace_metrics(connection: Connection, day: date, rows: list[MetricsRow]) -> None:
     """Store the metrics of a day in place of what it had."""
-    connection.execute(
-        "DELETE FROM evaluation_metrics WHERE day = $day::DATE", {"day": day.isoformat()}
-    )
+    connection.execute("DELETE FROM evaluation_metrics WHERE day = $day", {"day": day})
     if rows:
         connection.executemany(
             "INSERT INTO evaluation_metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -208,7 +198,7 @@ def replace_metrics(connection: Connection, day: date, rows: list[MetricsRow]) -
 def metrics_until(connection: Connection, day: date) -> list[MetricsRow]:
     """Every stored row up to a day, in order."""
     rows = connection.execute(
-        "SELECT * FROM evaluation_metrics WHERE day <= $day::DATE ORDER BY day, ranking, cutoff",
-        {"day": day.isoformat()},
+        "SELECT * FROM evaluation_metrics WHERE day <= $day ORDER BY day, ranking, cutoff",
+        {"day": day},
     ).fetchall()
     return [MetricsRow(*row) for row in rows]

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
-from mom_pipeline.warehouse.connection import Connection
-
-_COLUMNS = "asset, day, version, inputs, settings, code, sound, facts"
+from mom_pipeline.warehouse.connection import Connection, put_row, records
 
 
 @dataclass(frozen=True)
@@ -38,64 +36,42 @@ class RunRecord:
 
 def record(connection: Connection, made: Materialization) -> None:
     """Put a row in place of an earlier one of the same asset and day."""
-    key = {"asset": made.asset, "day": made.day.isoformat()}
-    connection.execute(
-        "DELETE FROM materializations WHERE asset = $asset AND day = $day::DATE", key
-    )
-    connection.execute(
-        "INSERT INTO materializations VALUES ($asset, $day::DATE, $version, $inputs, $settings, "
-        "$code, $sound, $facts, $now)",
-        {
-            **key,
-            "version": made.version,
-            "inputs": _text(made.inputs),
-            "settings": made.settings,
-            "code": made.code,
-            "sound": made.sound,
-            "facts": _text(made.facts),
-            "now": datetime.now(tz=UTC),
-        },
-    )
+    row = {**vars(made), "inputs": _text(made.inputs), "facts": _text(made.facts)}
+    now = datetime.now(tz=UTC)
+    put_row(connection, "materializations", ["asset", "day"], **row, made_at=now)
 
 
 def materializations(connection: Connection) -> dict[tuple[str, date], Materialization]:
     """Every row, by asset and day."""
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM materializations").fetchall()  # noqa: S608
-    return {
-        (asset, day): Materialization(
-            asset, day, version, json.loads(inputs), settings, code, sound, json.loads(facts)
-        )
-        for asset, day, version, inputs, settings, code, sound, facts in rows
-    }
+    rows = records(connection, "SELECT * EXCLUDE (made_at) FROM materializations")
+    read = [{name: json.loads(row[name]) for name in ("inputs", "facts")} for row in rows]
+    made = (Materialization(**row | values) for row, values in zip(rows, read, strict=True))
+    return {(one.asset, one.day): one for one in made}
 
 
 def forget_days(connection: Connection, first: date, *, besides: Collection[str] = ()) -> None:
     """Remove the rows of a day and of all later ones, except of some assets."""
     connection.execute(
-        "DELETE FROM materializations WHERE day >= $first::DATE "
+        "DELETE FROM materializations WHERE day >= $first "
         "AND asset NOT IN (SELECT unnest($besides::VARCHAR[]))",
-        {"first": first.isoformat(), "besides": list(besides)},
+        {"first": first, "besides": list(besides)},
     )
 
 
 def begin_run(connection: Connection, run_id: str, first: date, last: date) -> None:
     """Record that a run began, once for all of its steps."""
     connection.execute(
-        "INSERT INTO runs SELECT $run, $first::DATE, $last::DATE, $now, NULL, NULL "
+        "INSERT INTO runs SELECT $run, $first, $last, $now, NULL, NULL "
         "WHERE NOT EXISTS (FROM runs WHERE run_id = $run)",
-        {
-            "run": run_id,
-            "first": first.isoformat(),
-            "last": last.isoformat(),
-            "now": datetime.now(tz=UTC),
-        },
+        {"run": run_id, "first": first, "last": last, "now": datetime.now(tz=UTC)},
     )
 
 
-def end_run(connection: Connection, run_id: str, failure: str) -> None:
-    """Record how a run ended. failure: asset and reason; "" where it succeeded."""
+def end_run(connection: Connection, run_id: str, failure: str = "") -> None:
+    """Record how a run ended, the first failure if any. failure: asset and reason."""
     connection.execute(
-        "UPDATE runs SET ended_at = $now, failure = $failure WHERE run_id = $run",
+        "UPDATE runs SET ended_at = $now, failure = $failure "
+        "WHERE run_id = $run AND coalesce(failure, '') = ''",
         {"run": run_id, "failure": failure, "now": datetime.now(tz=UTC)},
     )
 

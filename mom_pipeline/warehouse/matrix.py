@@ -1,8 +1,7 @@
 """Sparse matrices of users and items, as of a day or of a test period, and their positions."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Literal
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mom_pipeline.core.interactions import NewArray
-from mom_pipeline.core.types import Array
 from mom_pipeline.settings import MatrixSettings, Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, scalar
 
@@ -21,7 +19,6 @@ Kind = Literal["user", "item"]
 ERASED = ""
 KINDS: tuple[Kind, Kind] = ("user", "item")  # the only identifiers put into SQL below
 _MILLIONTHS = 1_000_000
-_COLUMNS = ("user_position", "item_position", "millionths", "last_day")
 # Pairs that are in the memory of this process at a time.
 _PAIRS_PER_BLOCK = 4_000_000
 _BEFORE_ALL_EVENTS = "1900-01-01 00:00:00+00"
@@ -32,15 +29,15 @@ def extend_dictionaries(connection: Connection, day: date) -> None:
     for kind in KINDS:
         for name in ("extend_dictionary", "earlier_first_days"):
             sql = load_sql(f"warehouse/{name}.sql").replace("{kind}", kind)
-            connection.execute(sql, {"day": day.isoformat()})
+            connection.execute(sql, {"day": day})
 
 
 def forget_positions(connection: Connection, first: date) -> None:
     """Take back positions from a day on, so that late days end with the arrays of days in order."""
     for kind in KINDS:
         connection.execute(
-            f"DELETE FROM {kind}_dictionary WHERE first_day >= $first::DATE",  # noqa: S608
-            {"first": first.isoformat()},
+            f"DELETE FROM {kind}_dictionary WHERE first_day >= $first",  # noqa: S608
+            {"first": first},
         )
 
 
@@ -49,7 +46,7 @@ def dictionary_size(connection: Connection, kind: Kind, day: date) -> int:
     return scalar(
         connection,
         f"SELECT coalesce(max(position) + 1, 0) FROM {kind}_dictionary WHERE first_day <= $day",  # noqa: S608
-        {"day": day.isoformat()},
+        {"day": day},
     )
 
 
@@ -78,19 +75,15 @@ class DayMatrix:
 def matrix_as_of(warehouse: Warehouse, day: date, new_array: NewArray = np.empty) -> DayMatrix:
     """Every event delivered up to `day` whose event day lies in the window that ends with it.
 
-    Linear in the events of the window. Items with at least `min_item_users` users are kept,
-    then users with at least `min_user_items` of these items.
-    The dictionaries must hold the ids of these days.
-    new_array: makes the arrays that the rows lie in. A block of pairs is written at a time, so
-    that these may lie in files; what DuckDB holds is bounded by `warehouse.memory_limit`.
+    Items with at least `min_item_users` users are kept, then users with at least `min_user_items`
+    of these. The dictionaries must hold the ids of these days.
+    new_array: makes the arrays, also in files, which are written a block of pairs at a time.
     """
     settings = warehouse.settings
     with warehouse.reading() as connection:
         fingerprint = logs_fingerprint(connection, day)
-        query = load_sql("warehouse/window_events.sql")
-        with _stored_pairs(connection, query, _window(settings, day)) as pairs:
-            shape = _shape(connection, day)
-            X, last_days = _filtered(pairs, shape, settings.matrix, new_array)
+        events, window = load_sql("warehouse/window_events.sql"), _window(settings, day)
+        X, last_days = _matrix(connection, day, events, window, settings.matrix, new_array)
     return DayMatrix(day, X, last_days, fingerprint)
 
 
@@ -98,75 +91,57 @@ def delivered_pairs(
     warehouse: Warehouse, after: date, until: date, new_array: NewArray = np.empty
 ) -> csr_array:
     """1 for every user and item in the deliveries after one day and up to another, unfiltered."""
-    period = {"after": after.isoformat(), "until": until.isoformat()}
+    query, period = load_sql("warehouse/delivered_pairs.sql"), {"after": after, "until": until}
+    unfiltered = MatrixSettings(min_item_users=1, min_user_items=1)
     with warehouse.reading() as connection:
-        query = load_sql("warehouse/delivered_pairs.sql")
-        with _stored_pairs(connection, query, period) as pairs:
-            unfiltered = MatrixSettings(min_item_users=1, min_user_items=1)
-            return _filtered(pairs, _shape(connection, until), unfiltered, new_array)[0]
+        return _matrix(connection, until, query, period, unfiltered, new_array)[0]
 
 
-def _shape(connection: Connection, day: date) -> tuple[int, int]:
-    users, items = (dictionary_size(connection, kind, day) for kind in KINDS)
-    return users, items
-
-
-def _filtered(
-    pairs: "_StoredPairs", shape: tuple[int, int], settings: MatrixSettings, new_array: NewArray
+def _matrix(
+    connection: Connection,
+    day: date,
+    pairs: str,
+    parameters: Mapping[str, object],
+    least: MatrixSettings,
+    new_array: NewArray,
 ) -> tuple[csr_array, csr_array]:
-    """The weights and the last days of pairs of items that are not rare, of users with enough."""
-    n_users, n_items = shape
-    item_users, sizes = np.zeros(n_items, dtype=np.int64), np.zeros(n_users, dtype=np.int64)
-    for (items,) in pairs.blocks("item_position"):
-        item_users += np.bincount(items, minlength=n_items)
-    is_kept = item_users >= settings.min_item_users
-    for users, items in pairs.blocks("user_position", "item_position"):
-        sizes += np.bincount(users[is_kept[items]], minlength=n_users)
-    sizes[sizes < settings.min_user_items] = 0
-    indptr = np.append(0, np.cumsum(sizes))
+    """The weights and the last days of the pairs of a query that pass the filters.
+
+    They lie in a temporary table, which `warehouse.memory_limit` bounds; not in a transaction,
+    where rowids do not begin at 0.
+    """
+    n_users, n_items = (dictionary_size(connection, kind, day) for kind in KINDS)
+    query = load_sql("warehouse/kept_pairs.sql").replace("{pairs}", pairs)
+    values = {**parameters, "min_item_users": least.min_item_users}
+    connection.execute(f"CREATE TEMP TABLE kept_pairs AS {query}", values)
+    rows = connection.execute(
+        "SELECT user_position, count(*) AS n FROM kept_pairs GROUP BY ALL"
+    ).fetchnumpy()
+    sizes = np.zeros(n_users + 1, dtype=np.int64)
+    sizes[np.asarray(rows["user_position"]) + 1] = rows["n"]
+    sizes[sizes < least.min_user_items] = 0
+    indptr = np.cumsum(sizes)
     # Columns of the type of indptr: csr_array makes copies in memory of what is of another one.
     weights, columns, days = (
         new_array((int(indptr[-1]),), np.dtype(dtype))
         for dtype in (np.float64, indptr.dtype, np.int32)
     )
     begin = 0
-    for users, items, millionths, last in pairs.blocks(*_COLUMNS):
-        keep = is_kept[items] & (sizes[users] > 0)
+    for start in range(0, int(np.sum(rows["n"])), _PAIRS_PER_BLOCK):
+        block = connection.execute(
+            "FROM kept_pairs WHERE rowid >= $start AND rowid < $stop",
+            {"start": start, "stop": start + _PAIRS_PER_BLOCK},
+        ).fetchnumpy()
+        users, items, millionths, last = (np.asarray(column) for column in block.values())
+        keep = sizes[users + 1] > 0
         own = slice(begin, begin := begin + int(keep.sum()))
         weights[own] = millionths[keep] / _MILLIONTHS
         columns[own], days[own] = items[keep], last[keep]
-    X, last_days = (csr_array((v, columns, indptr), shape=shape) for v in (weights, days))
+    connection.execute("DROP TABLE kept_pairs")
+    X, last_days = (
+        csr_array((values, columns, indptr), shape=(n_users, n_items)) for values in (weights, days)
+    )
     return X, last_days
-
-
-@dataclass(frozen=True)
-class _StoredPairs:
-    """Pairs in a temporary table of DuckDB, which `warehouse.memory_limit` bounds."""
-
-    connection: Connection
-    n: int
-
-    def blocks(self, *columns: str) -> Iterator[tuple[Array, ...]]:
-        """Yield some columns of all pairs, a block of pairs after the other."""
-        for start in range(0, self.n, _PAIRS_PER_BLOCK):
-            block = self.connection.execute(
-                f"SELECT {', '.join(columns)} FROM stored_pairs "  # noqa: S608 - names of the code
-                "WHERE rowid >= $start AND rowid < $stop",
-                {"start": start, "stop": start + _PAIRS_PER_BLOCK},
-            ).fetchnumpy()
-            yield tuple(np.asarray(block[column]) for column in columns)
-
-
-@contextmanager
-def _stored_pairs(
-    connection: Connection, query: str, parameters: Mapping[str, object]
-) -> Iterator[_StoredPairs]:
-    """Keep the pairs of a query, in order; not in a transaction, where rowids do not begin at 0."""
-    connection.execute(f"CREATE TEMP TABLE stored_pairs AS {query}", dict(parameters))
-    try:
-        yield _StoredPairs(connection, scalar(connection, "SELECT count(*) FROM stored_pairs"))
-    finally:
-        connection.execute("DROP TABLE stored_pairs")
 
 
 def _window(settings: Settings, day: date) -> dict[str, object]:
@@ -175,7 +150,7 @@ def _window(settings: Settings, day: date) -> dict[str, object]:
     if settings.matrix.window_days:
         begin = _midnight(settings, day - timedelta(days=settings.matrix.window_days - 1))
     return {
-        "day": day.isoformat(),
+        "day": day,
         "begin": begin,
         "end": _midnight(settings, day + timedelta(days=1)),
     }

@@ -36,4 +36,3 @@ FROM kept
 JOIN user_dictionary AS users USING (user_id)
 JOIN item_dictionary AS items USING (item_id)
 GROUP BY user_position, item_position
-ORDER BY user_position, item_position

@@ -315,6 +315,7 @@ def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path):
         _held.clear()  # as in another process
         assert "another erasure" in mom(folder, "erase", USER, "--yes", code=1).stderr
         _held.update(held)
+    assert "nobody answered" in mom(folder, "erase", USER, code=1).stderr  # without a terminal
     asked = mom(folder, "erase", USER, code=1, typed="n\n")
     assert "lines in 4 log files" in asked.stdout
     assert not (folder / "erasures").exists()

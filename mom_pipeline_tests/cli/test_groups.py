@@ -1,6 +1,5 @@
 """`mom-pipeline groups`: the table, one group, a name of a person's own, and an audience."""
 
-import csv
 from pathlib import Path
 
 import click
@@ -13,12 +12,7 @@ from mom_pipeline.serving.answers import UnknownGroup, UnknownUser
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline_tests.serving.service import encoded, running_service
 
-from .conftest import mom
-
-
-def in_csv(path):
-    with path.open(newline="") as lines:
-        return list(csv.DictReader(lines))
+from .conftest import in_csv, mom
 
 
 def test_the_groups_of_the_model_in_use(computed: Path):

@@ -105,7 +105,7 @@ def test_what_is_excluded_makes_lists_stale_and_is_no_candidate(started, monkeyp
     model = before.model(date(2024, 3, 9))
     monkeypatch.setenv("MOM_SERVING__EXCLUDE_ITEMS", "a1,a2")
     settings = load_settings(root)
-    assert Days(settings).settings_of("recommendations") != before.settings_of("recommendations")
+    assert Days(settings).settings_of["recommendations"] != before.settings_of["recommendations"]
     with contextlib.ExitStack() as stack:
         listing = OpenFolder(settings, stack).listing(model)
     gone = np.flatnonzero(model.candidates & ~listing.candidates)
@@ -143,6 +143,11 @@ def test_other_options_ask_before_they_begin_again(shop):
     shown = mom(root, "start", file, "--item", "Bezeichnung", typed="y\nn\n").stdout
     assert "made with other options; begin again?" in shown
     assert len(list((root / "logs").iterdir())) == 9
+    # A later day, put there by hand, is in no file that it could be made from again.
+    (root / "logs" / "2024-05-01.csv").write_text("user,item,timestamp\nk1,a1,2024-05-01\n")
+    shown = mom(root, "start", file, "--item", "Bezeichnung", "--yes", code=1)
+    assert "holds 1 log files of other imports, which would go" in shown.stderr
+    assert len(list((root / "logs").iterdir())) == 10
 
 
 def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):

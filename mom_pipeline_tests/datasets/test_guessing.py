@@ -30,38 +30,27 @@ def write(path, content, encoding="utf-8"):
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        (
-            "shop.csv",
+        (  # an export of orders: what is of the order stands on its first line alone
+            "orders_export.csv",
             [
-                "CustomerID,StockCode,Description,Quantity,InvoiceDate",
-                *lines("u{n},i{n},A name,2,{m}/{d}/{y} 8:26"),
+                "No,Email,Billing Name,Created at,Lineitem quantity,Lineitem name,Lineitem sku,Id",
+                *lines("#{n},a{n}@b.org,A B,{y}-{m}-{d} 10:22:33 +0100,1,Mug,S{n},5{n}"),
+                *lines("#{n},a{n}@b.org,,{y}-{m}-{d} 10:22:33 +0100,2,Bowl,T{n},") * 2,
             ],
-            ("CustomerID", "StockCode", "InvoiceDate", "%m/%d/%Y %H:%M", "Quantity", "Description"),
+            ("Email", "Lineitem sku", "Created at", "iso", "Lineitem quantity", "Lineitem name"),
         ),
-        (
-            "orders.tsv",
-            ["ts\tclient_id\tsku", *lines("{y}-{m}-{d}T10:00:00Z\tu{n}\ti{n}")],
-            ("client_id", "sku", "ts", "iso", "", ""),
-        ),
-        (
-            "kunden.csv",
-            ["Kundennr;Artikel;Bezeichnung;Datum;Menge", *lines("u{n};i{n};1,5 l;{d}.{m}.{y};1")],
-            ("Kundennr", "Artikel", "Datum", "%d.%m.%Y", "Menge", "Bezeichnung"),
-        ),
-        (
-            "days.csv",
-            ["user|product_id|order date|product name", *lines("u{n}|i{n}|{d}/{m}/{y}|x")],
-            ("user", "product_id", "order date", "%d/%m/%Y", "", "product name"),
-        ),
-        ("bare.csv", lines("u{n},i{n},{y}-{m}-{d}"), ("1", "2", "3", "iso", "", "")),
-        (
-            "epoch.csv",
-            ["userId,movieId,rating,timestamp", *(f"u{n},{n},4.0,13625{n:05d}" for n in range(30))],
-            ("userId", "movieId", "timestamp", "epoch_s", "", ""),
+        (  # an event log: who is logged in has a user_id too
+            "events.csv",
+            [
+                "event_date,event_timestamp,user_id,user_pseudo_id,item_id",
+                *lines("{y}{m}{d},12912{n:02d}000123456,,{n}.17,P{n}"),
+                "20101228,1291228000123456,m1,1.17,P1",
+            ],
+            ("user_pseudo_id", "item_id", "event_timestamp", "epoch_us", "", ""),
         ),
     ],
 )
-def test_columns_delimiter_header_and_times(tmp_path, name, content, expected):
+def test_columns_that_are_mostly_empty_are_not_meant(tmp_path, name, content, expected):
     options = guess_files([write(tmp_path / name, content)], {}).options
     names = (options.user, options.item, options.timestamp)
     guessed = (*names, options.timestamp_format, options.weight, options.item_name)
@@ -85,31 +74,6 @@ def test_what_cannot_be_told_is_said(tmp_path):
     assert "alike; --timestamp-format decides" in note
 
 
-@pytest.mark.parametrize(
-    ("encoding", "expected"),
-    [("utf-8", "utf-8"), ("utf-8-sig", "utf-8-sig"), ("latin-1", "cp1252"), ("utf-16", "utf-16")],
-)
-def test_encodings_are_read_to_the_same_names(folder: DataFolder, tmp_path, encoding, expected):
-    content = ["Kunde;Artikel;Bezeichnung;Datum", *lines("Jürgen;ä{n};Größe “L”;{d}.{m}.{y}")]
-    if encoding == "latin-1":
-        content = [line.replace("“", "'").replace("”", "'") for line in content]
-    path = write(tmp_path / "kunden.csv", content, encoding)
-    guess = guess_files([path], {})
-    assert guess.files[0].encoding == expected
-    import_dataset(own_files(guess), folder.settings)
-    text = gzip.decompress((folder.settings.logs_dir / "2010-12-01.csv.gz").read_bytes()).decode()
-    assert text.splitlines()[1].startswith("Jürgen,ä0,2010-12-01T00:00:00")
-    assert "ä0,Größe" in (folder.settings.data_dir / "items.csv").read_text(encoding="utf-8")
-
-
-def write_jsonl(path):
-    rows = (
-        {"user": n, "product_id": f"i{n}", "time": f"{day}T09:00:00Z", "title": "<b>"}
-        for n, day in enumerate(DAYS)
-    )
-    return write(path, [json.dumps(row) for row in rows])
-
-
 def write_parquet(path):
     with duckdb.connect() as connection:
         connection.execute(
@@ -120,17 +84,27 @@ def write_parquet(path):
     return path
 
 
-@pytest.mark.parametrize(
-    ("write_file", "name"), [(write_jsonl, "a.jsonl"), (write_parquet, "a.parquet")]
-)
-def test_json_lines_and_parquet(folder: DataFolder, tmp_path, write_file, name):
-    path = write_file(tmp_path / name)
-    guess = guess_files([path], {})
+def test_what_is_shown_is_what_is_imported(folder: DataFolder, tmp_path):
+    """A whole number that became a float is written as it was."""
+    guess = guess_files([write_parquet(tmp_path / "a.parquet")], {})
     assert guess.parsed_rows(5)[1] == ("1", "i1", "2010-12-02 09:00:00", "", "<b>")
     summary = import_dataset(own_files(guess), folder.settings)
     assert (summary.rows, summary.days) == (28, 28)
     text = gzip.decompress((folder.settings.logs_dir / "2010-12-02.csv.gz").read_bytes()).decode()
     assert text.splitlines()[1].startswith("1,i1,2010-12-02T09:00:00")
+
+
+def test_what_lies_in_an_object_is_a_column(folder: DataFolder, tmp_path):
+    rows = (
+        {"ts": f"{day}T09:00:00Z", "user": {"id": n, "country": "DE"},
+         "track": {"id": f"t{n}", "title": "<b>", "artist": {"name": "A"}, "tags": ["x"]}}
+        for n, day in enumerate(DAYS)
+    )  # fmt: skip
+    guess = guess_files([write(tmp_path / "plays.jsonl", [json.dumps(row) for row in rows])], {})
+    assert guess.parsed_rows(5)[1] == ("1", "t1", "2010-12-02 09:00:00", "", "<b>")
+    assert import_dataset(own_files(guess), folder.settings).taken == 28
+    text = gzip.decompress((folder.settings.logs_dir / "2010-12-02.csv.gz").read_bytes()).decode()
+    assert text.splitlines()[1].startswith("1,t1,2010-12-02T09:00:00")
 
 
 def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
@@ -154,8 +128,6 @@ def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([], "is empty"),
-        (["only words", "in here"], "Give --delimiter"),
         (["price,date", "3,2010-12-01"], "like the user or the item.*--user and it with --item"),
         (["user,item,when", "u,i,soon", "v,j,then"], "times of column 'when' are in no known"),
         (["user,item,date"], "no row"),
@@ -164,6 +136,14 @@ def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
 def test_a_file_that_cannot_be_told_says_what_to_give(tmp_path, content, message):
     with pytest.raises(DatasetError, match=message):
         guess_files([write(tmp_path / "odd.csv", content)], {})
+
+
+def test_rows_without_a_user_are_named_before_the_import(tmp_path):
+    path = write(
+        tmp_path / "shop.csv", ["user,item,date", "u,i,2010-12-01", *lines(",i,{y}-{m}-{d}")]
+    )
+    (note,) = guess_files([path], {}).notes
+    assert note.startswith("97% of the rows have no user")
 
 
 def test_a_wrong_time_format_is_named_with_the_one_that_fits(folder: DataFolder, tmp_path):

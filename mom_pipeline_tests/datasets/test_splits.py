@@ -24,39 +24,19 @@ def test_large_numbers_take_no_room(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "content",
     [
-        ("0 a\n", "line 1: expected"),
-        ("0 1\n\n", "line 2"),
-        ("0 -3\n", "negative"),
-        (f"0 {2**63}\n", "line 1: numbers must be at most 9223372036854775807"),
-        ("", "no lines"),
+        *(b"0 a\n", b"0 1\n\n", b"0 -3\n", f"0 {2**63}\n".encode(), b"", b"0 1 \x80\n"),
+        gzip.compress(b"0 1 2\n" * 999, mtime=0)[:-9],
+        gzip.compress(b"0 1 2\n", mtime=0)[:10] + b"\xff" * 30,
     ],
 )
-def test_other_formats_are_refused(tmp_path, text, message):
-    (tmp_path / "bad.txt").write_text(text)
-    with pytest.raises(DatasetError, match=message):
+def test_other_formats_and_damaged_files_are_refused(tmp_path, content):
+    (tmp_path / "bad.txt").write_bytes(content)
+    with pytest.raises(DatasetError, match=r"bad\.txt must hold lines of `user item item"):
         read_split(tmp_path / "bad.txt", tmp_path / "bad.txt")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        (
-            "a.txt.gz",
-            gzip.compress(b"0 1 2\n" * 999, mtime=0)[:-9],
-            r"a\.txt\.gz cannot be read \(Compressed",
-        ),
-        ("a.txt.gz", gzip.compress(b"0 1 2\n", mtime=0)[:10] + b"\xff" * 30, "cannot be read"),
-        ("a.txt", b"0 1 \x80\n", "cannot be read .* give lines of `user item item ...`"),
-    ],
-)
-def test_damaged_files_are_named(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(DatasetError, match=message):
-        read_split(tmp_path / name, tmp_path / name)
-
-
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DatasetError, match=r"train\.txt does not exist"):
+    with pytest.raises(DatasetError, match=r"train\.txt must hold .* No such file"):
         read_split(tmp_path / "train.txt", tmp_path / "test.txt")

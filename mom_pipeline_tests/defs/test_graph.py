@@ -17,7 +17,7 @@ from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.moments.anchored import AnchoredSums
 from mom_pipeline.definitions import defs
 from mom_pipeline.defs.build import ASSETS
-from mom_pipeline.defs.metadata import TABLES
+from mom_pipeline.defs.daily import TABLES
 from mom_pipeline.pipeline.days import CODE_VERSION, INPUTS
 
 from .conftest import N_DAYS, Pipeline, day, lines_of
@@ -137,10 +137,8 @@ def test_the_tables_are_described_as_they_are(backfilled: Pipeline):
             column: kind.replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ").replace(" ", "")
             for column, kind in stored
         }
-        assert {column: c.kind.replace(" ", "") for column, c in columns.items()} == kinds
-        for source in (s for c in columns.values() for s in c.sources):
-            table, _, column = source.partition(".")
-            assert column in TABLES[table]
+        assert {column: kind.replace(" ", "") for column, (kind, *_) in columns.items()} == kinds
+        assert {source for of in columns.values() for source in of[2:]} <= TABLES["raw_logs"].keys()
     shown = backfilled.metadata("recommendations", N_DAYS)["dagster/column_lineage"]
     assert shown.deps_by_column["user_id"][0].asset_key == dg.AssetKey("raw_logs")
 

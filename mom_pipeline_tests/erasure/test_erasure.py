@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from mom_pipeline.cli.verify import checks
+from mom_pipeline.cli.status import checks
 from mom_pipeline.core.files import replacing
 from mom_pipeline.erasure import tables
 from mom_pipeline.erasure.erasing import (

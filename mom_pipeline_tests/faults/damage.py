@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-
 from mom_pipeline.cli.verify import Check, checks
+
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.faults.folders import copy
 from mom_pipeline_tests.faults.kills import Ground

@@ -53,7 +53,7 @@ def fuzz(root: Path, n_files: int, seed: int) -> Fuzzed:
     rng = random.Random(seed)
     folder = DataFolder(root).with_logs(max_reject_share=1.0)
     counts = Fuzzed()
-    with folder.warehouse.kept_open():
+    with folder.warehouse.opened():
         for number in range(n_files):
             name = rng.choice(_NAMES)
             content = _damaged(_content(name, rng), rng)

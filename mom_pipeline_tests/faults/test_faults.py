@@ -13,7 +13,7 @@ import pytest
 
 from mom_pipeline.artifacts.lock import LOCK, writing_to
 from mom_pipeline.cli.main import sentence_for
-from mom_pipeline.cli.verify import Check, checks
+from mom_pipeline.cli.status import Check, checks
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.faults.clock import Clock
 from mom_pipeline_tests.faults.commands import Ended, Kill

@@ -74,7 +74,7 @@ def test_small_pieces_of_work_share_an_open_file_and_a_failure_undoes_its_own(
     warehouse = folder.warehouse
     written_beside = warehouse.path.with_name("warehouse.duckdb.wal")
     insert = "INSERT INTO user_dictionary VALUES ($n, 'a', DATE '2024-03-01')"
-    with warehouse.kept_open():
+    with warehouse.opened():
         for number in range(5):
             with warehouse.connect() as connection:
                 connection.execute("CREATE TEMP TABLE own AS SELECT 1")  # of this piece alone
@@ -92,7 +92,7 @@ def test_the_session_is_in_the_declared_zone_also_in_a_file_kept_open(folder: Da
     warehouse = folder.with_logs(timezone="Asia/Taipei").warehouse
     zone = "SELECT current_setting('TimeZone')"
     assert folder.query(zone) == [("Asia/Taipei",)]
-    with warehouse.kept_open(), warehouse.connect() as connection:
+    with warehouse.opened(), warehouse.connect() as connection:
         assert connection.execute(zone).fetchall() == [("Asia/Taipei",)]
 
 

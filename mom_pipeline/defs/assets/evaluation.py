@@ -10,8 +10,7 @@ from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.core.evaluation.backtest import Backtest, backtest, backtest_of_hidden
 from mom_pipeline.core.evaluation.metrics import METRICS, nearest_cutoff
 from mom_pipeline.defs import checks
-from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset, only_note
-from mom_pipeline.defs.metadata import table
+from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset, only_note, table
 from mom_pipeline.pipeline.choice import method_of
 from mom_pipeline.pipeline.days import NotUsable
 from mom_pipeline.report.page import write_report
@@ -155,7 +154,7 @@ def report(run: DayRun, day: date) -> DayOutput:
         return only_note(f"only the last day of a run; {hint}")
     page = write_report(run.folder.settings, day)
     # The run is done with its days.
-    removed = run.days.remove_old()
+    removed = run.days.store.remove_others(run.days.kept_files())
     run.context.log.info(f"{removed} files of older days removed (artifacts.retention_days)")
     size = page.path.stat().st_size
     shown = {"path": dg.MetadataValue.path(page.path.resolve()), "bytes": size}

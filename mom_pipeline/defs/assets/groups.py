@@ -97,24 +97,13 @@ def _compared(
     positions[settled] = np.arange(len(settled))
     one = positions[strongest_groups(earlier, known_before, settled)]
     other = positions[strongest_groups(P, known, settled)]
-    return _renumbered(compare_days(one, other, len(settled)), settled), past
-
-
-def _renumbered(found: GroupDay, settled: Array) -> GroupDay:
-    """The same with groups as the model numbers them."""
-    numbers = settled.tolist()
-    changes = (
-        replace(c, group=numbers[c.group], into=numbers[c.into] if c.into >= 0 else c.into)
-        for c in found.changes
-    )
-    return replace(found, changes=tuple(changes))
+    found, numbers = compare_days(one, other, len(settled)), [*settled.tolist(), NOBODY]
+    changes = (replace(c, group=numbers[c.group], into=numbers[c.into]) for c in found.changes)
+    return replace(found, changes=tuple(changes)), past  # as the model numbers them
 
 
 def _names(run: DayRun, day: date, people: int) -> list[str]:
-    """Name the groups of the newest day, and keep the names.
-
-    How many groups the people support takes a few passes, so it is renewed as they grow.
-    """
+    """Name the groups of the newest day, and keep the names; how many there are as people grow."""
     folder = run.folder
     with folder.warehouse.reading() as connection:
         ids = [str(item or "") for item in ids_by_position(connection, "item")]
@@ -131,14 +120,14 @@ def _names(run: DayRun, day: date, people: int) -> list[str]:
 
 def _said(alarms: Sequence[GroupChange], names: Sequence[str]) -> tuple[list[str], float]:
     """Alarms in words, and the smallest p-value."""
+
+    def called(k: int) -> str:
+        return f"{k + 1} ({names[k]})" if names else str(k + 1)
+
     words = [
-        f"group {_called(c.group, names)} {c.kind}: {c.before:,} people before, {c.after:,} now"
-        + (f", and {c.concerned:,} in group {_called(c.into, names)}" if c.into >= 0 else "")
+        f"group {called(c.group)} {c.kind}: {c.before:,} people before, {c.after:,} now"
+        + (f", and {c.concerned:,} in group {called(c.into)}" if c.into >= 0 else "")
         + f" (p = {c.p_value:.1g} among permuted people, more people than on any day before)"
         for c in alarms
     ]
     return words, min((c.p_value for c in alarms), default=1.0)
-
-
-def _called(k: int, names: Sequence[str]) -> str:
-    return f"{k + 1} ({names[k]})" if names else str(k + 1)

@@ -19,8 +19,8 @@ from mom_pipeline.defs.daily import (
     DayRun,
     Names,
     daily_asset,
+    table,
 )
-from mom_pipeline.defs.metadata import table
 from mom_pipeline.logs.decisions import refusals
 from mom_pipeline.logs.gate import admit, admit_unjudged
 from mom_pipeline.logs.ingest import IngestFailure, ingest_day

@@ -1,4 +1,4 @@
-"""Group `serving`: the gate before a model is in use, and the lists of the model in use."""
+"""Group `serving`: the gate before a model is in use, its lists, and where else they go."""
 
 from datetime import date
 
@@ -9,16 +9,18 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.defs.daily import (
     DAILY_FRESH,
     OWNERS,
+    RETRIED,
     DayOutput,
     DayRun,
     Names,
     daily_asset,
     only_note,
+    table,
 )
-from mom_pipeline.defs.metadata import table
+from mom_pipeline.exports.tables import Output, write_output
 from mom_pipeline.logs.decisions import unusual_days
 from mom_pipeline.pipeline.days import NotUsable
-from mom_pipeline.serving.gate import Gate, Promoted, evaluated_day
+from mom_pipeline.serving.gate import Gate, evaluated_day
 from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.registry import NoChampion
 from mom_pipeline.warehouse.lists import listed_items, most_listed
@@ -86,8 +88,16 @@ def _stored(run: DayRun, day: date) -> DayOutput:
 
 
 def _through_gate(run: DayRun, usual: list[date]) -> DayOutput:
-    """Let the newest usual day that is sound go through the gate."""
-    done = _promoted(run, usual)
+    """Let the newest usual day that is sound go through the gate; where none is, raise why."""
+    done, failures = None, list[NotUsable]()
+    for day in reversed(usual):
+        try:
+            done = _gate(run, day).promote()
+            break
+        except NotUsable as reason:
+            failures.append(reason)
+    if done is None:
+        raise failures[0]
     decision = done.decision
     compared = {"difference": decision.difference, "low": decision.low, "high": decision.high}
     return DayOutput(
@@ -104,17 +114,6 @@ def _through_gate(run: DayRun, usual: list[date]) -> DayOutput:
         content=(done.version, done.champion),
         facts={"decision": decision.words},
     )
-
-
-def _promoted(run: DayRun, usual: list[date]) -> Promoted:
-    """What became of the newest day that can be used; where none can, why the newest cannot."""
-    failures = []
-    for day in reversed(usual):
-        try:
-            return _gate(run, day).promote()
-        except NotUsable as reason:
-            failures.append(reason)
-    raise failures[0]
 
 
 def _gate(run: DayRun, day: date) -> Gate:
@@ -173,3 +172,41 @@ def recommendations(run: DayRun, day: date) -> DayOutput:
         content=(renewed.model, renewed.rows),
         facts={"model": renewed.model},
     )
+
+
+def output_asset(
+    names: Names, partitions: dg.DailyPartitionsDefinition, output: Output
+) -> dg.AssetsDefinition:
+    """The asset of an output: its key is the name of the table, behind the prefix."""
+
+    @dg.asset(
+        key=dg.AssetKey([*names.prefix, *output.name.split(".")]),
+        description=f"The {output.what} of everybody, of the model in use, in {output.shown}.",
+        group_name=names.group or "serving",
+        kinds={output.kind},
+        deps=[names.key("recommendations")],
+        owners=OWNERS,
+        partitions_def=partitions,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        metadata={"dagster/table_name": output.name},
+        pool=names.pool,
+        required_resource_keys={names.resource},
+        retry_policy=RETRIED,
+    )
+    def write(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        folder = getattr(context.resources, names.resource)
+        try:
+            done = write_output(folder.settings, output)
+        except NoChampion as reason:
+            return dg.MaterializeResult(metadata={"note": str(reason)})
+        return dg.MaterializeResult(
+            metadata={
+                "model_version": done.model,
+                "day": done.day,
+                "people": done.people,
+                "dagster/row_count": done.rows,
+            },
+            data_version=dg.DataVersion(done.model),
+        )
+
+    return write
