@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from mom_pipeline.cli.verify import Check, checks
+from mom_pipeline.cli.status import Check, checks
 
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.faults.folders import copy
@@ -82,7 +82,7 @@ def flips_and_swaps(folder: Path, n: int, seed: int, told: Callable[[str], Any] 
         for other, content in whole.items():
             other.write_bytes(content)
         if number % 200 == 199:
-            told(f"{number + 1} tried, {found.seen.total()} seen, {len(found.failures)} failures")
+            told(f"{number + 1} tried, {found.seen.total()} seen, failures: {found.failures}")
     return found
 
 
