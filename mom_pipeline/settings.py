@@ -121,8 +121,8 @@ RequiredColumn = Annotated[ColumnName, Field(min_length=1)]
 TimestampFormat = Annotated[
     StrictStr,
     _rule(
-        "'iso', 'epoch_s', 'epoch_ms', 'excel' or a pattern such as '%d/%m/%Y %H:%M'",
-        lambda text: text in ("iso", "epoch_s", "epoch_ms", "excel") or "%" in text,
+        "'iso', 'epoch_s', 'epoch_ms', 'epoch_us', 'excel' or a pattern such as '%d/%m/%Y %H:%M'",
+        lambda text: text in ("iso", "epoch_s", "epoch_ms", "epoch_us", "excel") or "%" in text,
     ),
 ]
 MemoryLimit = Annotated[StrictStr, _text("empty or like '4GB'", r"(\d+(\.\d+)? ?[KMGT]i?B)?")]

@@ -24,8 +24,8 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 60) 
         time.sleep(0.02)
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-u", "-m", "mom_pipeline", *words]
+def command(*words: str, program: str = "mom_pipeline") -> list[str]:
+    return [sys.executable, "-u", "-m", program, *words]
 
 
 def environment(data_dir: Path, **settings: str) -> dict[str, str]:
@@ -34,7 +34,7 @@ def environment(data_dir: Path, **settings: str) -> dict[str, str]:
 
 @contextmanager
 def running(
-    data_dir: Path, *words: str, **settings: str
+    data_dir: Path, *words: str, program: str = "mom_pipeline", **settings: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """Start a command, wait until it prints its address, stop it after the block.
 
@@ -45,7 +45,7 @@ def running(
     output = data_dir / f"{words[0]}.log"
     with output.open("wb") as log:
         process = subprocess.Popen(
-            command(*words),
+            command(*words, program=program),
             stdout=log,
             stderr=log,
             cwd=data_dir,

@@ -9,13 +9,10 @@ from scipy import sparse
 from mom_pipeline.core.types import Array, Csr
 
 _ZIPF_EXPONENT = 0.8
-_LENGTH_SPREAD = 1.0
+_ACTIVITY_SPREAD = 1.0
 # Of a user's events: from the first taste, from the second, from the whole catalogue.
 _SHARES = (0.65, 0.25, 0.10)
-# A taste that is used up is left after some rounds of redrawing.
-_TASTE_ROUNDS, _ROUNDS = 5, 50
-# A user keeps some of the items that others have too: nobody is to be alone with rare ones.
-_SEVERAL = 3
+_NOBODYS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -43,42 +40,32 @@ class ClusteredCatalogue:
         items = np.searchsorted(self.cumulative, draws, side="right") - 1
         return np.minimum(items, len(self.cumulative) - 2)
 
-    def interactions(self, n_users: int, n_pairs: int, rng: np.random.Generator) -> Csr:
-        """Binary rows of exactly n_pairs entries: two tastes a user and the whole catalogue."""
+    def interactions(
+        self, n_users: int, n_pairs: int, rng: np.random.Generator, *, of_items: Array = _NOBODYS
+    ) -> Csr:
+        """Binary rows of exactly n_pairs entries: two tastes a user and the whole catalogue.
+
+        of_items: items that somebody is to have. Every user has an item, some have very many, where
+        there are pairs enough.
+        """
         D = len(self.cumulative) - 1
         tastes = rng.integers(0, len(self.edges) - 1, (n_users, 2))
-        missing = _lengths(n_users, n_pairs, D, rng)
-        keys = np.empty(0, dtype=np.int64)
-        for round_ in range(_ROUNDS):
-            users = np.repeat(np.arange(n_users), missing)
-            shares = _SHARES if round_ < _TASTE_ROUNDS else (0.0, 0.0, 1.0)
-            kind = rng.choice(3, size=len(users), p=shares)
+        activity = np.cumsum(rng.lognormal(sigma=_ACTIVITY_SPREAD, size=n_users))
+        keys = np.unique(rng.integers(0, n_users, len(of_items)) * D + of_items)
+        users = np.arange(n_users)
+        while len(users):
+            kind = rng.choice(3, size=len(users), p=_SHARES)
             clusters = np.where(kind == 2, -1, tastes[users, np.minimum(kind, 1)])
             drawn = np.unique(users * D + self.draw(clusters, rng))
-            new = drawn[~np.isin(drawn, keys, assume_unique=True)]
-            keys = np.concatenate([keys, new])
-            missing -= np.bincount(new // D, minlength=n_users)
-            if not missing.any():
-                break
-        else:
-            raise ValueError(
-                f"{n_users} users cannot take {n_pairs} different pairs of these items"
-            )
+            new = rng.permutation(drawn[~np.isin(drawn, keys, assume_unique=True)])
+            keys = np.append(keys, new[: n_pairs - len(keys)])
+            # More than are missing, as many are drawn twice.
+            missing = 2 * (n_pairs - len(keys))
+            users = np.searchsorted(activity, rng.random(missing) * activity[-1])
         keys.sort()
         ends = np.append(0, np.cumsum(np.bincount(keys // D, minlength=n_users)))
         entries = np.ones(len(keys), np.float32), (keys % D).astype(np.int32), ends.astype(np.int32)
         return sparse.csr_array(entries, shape=(n_users, D))
-
-
-def _lengths(n_users: int, n_pairs: int, n_items: int, rng: np.random.Generator) -> Array:
-    """Return heavy-tailed numbers of items that sum to n_pairs; at least 2 where that suffices."""
-    weights = rng.lognormal(sigma=_LENGTH_SPREAD, size=n_users)
-    least = min(2, n_pairs // n_users)
-    more = (n_pairs - least * n_users) / weights.sum()
-    lengths = least + np.floor(weights * more).astype(np.int64)
-    lengths = np.minimum(lengths, max(n_items // 4, 1))
-    short = n_pairs - int(lengths.sum())
-    return lengths + np.bincount(rng.integers(0, n_users, max(short, 0)), minlength=n_users)
 
 
 def clustered_interactions(
@@ -86,20 +73,4 @@ def clustered_interactions(
 ) -> Csr:
     """Return a binary matrix of exactly this size, with every user and every item in it."""
     catalogue = ClusteredCatalogue.random(n_items, min(n_clusters, n_items), rng)
-    return _with_every_item(catalogue.interactions(n_users, n_pairs, rng), rng)
-
-
-def _with_every_item(X: Csr, rng: np.random.Generator) -> Csr:
-    """Give items that nobody took to users who have several, in place of popular ones."""
-    taken = np.bincount(X.indices, minlength=X.shape[1])
-    absent = np.flatnonzero(taken == 0)
-    lengths = np.diff(X.indptr)
-    spared = (taken[X.indices] > 2) & (np.repeat(lengths, lengths) > _SEVERAL)
-    events = rng.permutation(np.flatnonzero(spared))
-    first_of_item = np.unique(X.indices[events], return_index=True)[1]
-    spare = np.delete(events, first_of_item)[: len(absent)]
-    indices = X.indices.copy()
-    indices[spare] = absent[: len(spare)]
-    filled = sparse.csr_array((X.data, indices, X.indptr), shape=X.shape)
-    filled.sort_indices()
-    return filled
+    return catalogue.interactions(n_users, n_pairs, rng, of_items=np.arange(n_items))

@@ -1,8 +1,6 @@
-"""Bench of the gate for new days: what it excludes, of poisoned days and of normal ones."""
+"""Benches of bad days: what the gate excludes of them, and whose lists a pushed item enters."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -11,8 +9,11 @@ from typing import Any
 
 import duckdb
 import numpy as np
+from scipy import sparse
 
 from mom_pipeline.comparison.run import Progress, no_progress
+from mom_pipeline.core import MethodOfMoments
+from mom_pipeline.core.ranking.score import weights_from
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.logs.gate import DayVerdict, admit
 from mom_pipeline.settings import load_settings
@@ -154,8 +155,12 @@ class DayGate:
 
     def try_day(self, day: date, events: Events) -> DayVerdict:
         """Return the verdict on a day; nothing of it is stored."""
-        with self.warehouse.opened() as connection, _rolled_back(connection):
-            return self._admit(connection, day, events)
+        with self.warehouse.opened() as connection:
+            connection.begin()
+            try:
+                return self._admit(connection, day, events)
+            finally:
+                connection.rollback()
 
     def deliver(self, day: date, events: Events) -> DayVerdict:
         """Ingest a day, and admit or exclude it."""
@@ -172,15 +177,6 @@ class DayGate:
         connection.execute(load_sql("bench/deliver_rows.sql"), {**of_day, **lists})
         connection.execute(load_sql("bench/deliver_file.sql"), {**of_day, "n": len(events)})
         return admit(connection, day, self._X)
-
-
-@contextmanager
-def _rolled_back(connection: Connection) -> Iterator[None]:
-    connection.begin()
-    try:
-        yield
-    finally:
-        connection.rollback()
 
 
 def run_day_gate(
@@ -227,3 +223,46 @@ def _told(tries: list[list[str]]) -> dict[str, Any]:
         "by_cooccurrences_alone": sum(by_lift),
         "first_reason": seen[0][0] if seen else None,
     }
+
+
+# Of all accounts those that push; people whose lists are looked at; days that "aged" ones go back.
+_SHARE, _ASKED, _AGE, _N = 0.01, 2_000, 60, 20
+_EVENTS = {"new": (1, 4, 20), "aged": (4, 20)}
+
+
+def run_poison(
+    folder: Path, log: str = "movietweetings", *, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Put a new item into a log by accounts of some events; "aged" had their others before.
+
+    The weights of the ranking are those of the log as it is; the gate of days has no say here.
+    """
+    days, rng = read_log(folder, log), np.random.default_rng(0)
+    names = ([getattr(e, n).astype(str) for e in days.values()] for n in ("users", "items"))
+    users, items = (np.unique(np.concatenate(n), return_inverse=True)[1] for n in names)
+    dates = np.repeat([day.toordinal() for day in days], [len(e) for e in days.values()])
+    (people, pushed), newest = (users.max() + 1, items.max() + 1), dates.max()
+    asked, (X, last) = np.sort(rng.permutation(people)[:_ASKED]), _rows(users, items, dates)
+    learnt = MethodOfMoments(8).fit(X, last_days=last).diagnostics["ranking_weights"]
+    accounts, rows = max(round(_SHARE * people), 1), list[dict[str, Any]]()
+    for kind, n in ((kind, n) for kind, several in _EVENTS.items() for n in several):
+        progress(f"{kind}, {n} events", len(rows) / 5)
+        crowd = np.repeat(people + np.arange(accounts), n)
+        taken, ago = rng.choice(items, len(crowd)), rng.integers(1, _AGE, len(crowd))
+        when = newest - ago * (kind == "aged")
+        taken[::n], when[::n] = pushed, newest
+        X, last = _rows(*map(np.concatenate, ((users, crowd), (items, taken), (dates, when))))
+        model = MethodOfMoments(8, ranking_weights=weights_from(learnt)).fit(X, last_days=last)
+        lists, _ = model.recommend(X[asked], _N, last_days=last[asked])
+        share = float((lists == pushed).any(axis=1).mean())
+        rows.append({"accounts": kind, "events": n, "share_of_people": share})
+    return {"log": log, "pushing_accounts": accounts, "people_asked": len(asked), "rows": rows}
+
+
+def _rows(users: Array, items: Array, days: Array) -> tuple[Csr, Csr]:
+    """Return counts and the days of last events, (N, D) each, by the numbers of each event."""
+    shape, order = (users.max() + 1, items.max() + 1), np.argsort(-days, kind="stable")
+    X = sparse.csr_array((np.ones(len(users)), (users, items)), shape=shape)
+    _, first = np.unique(users[order] * np.int64(shape[1]) + items[order], return_index=True)
+    at = order[first]
+    return X, sparse.csr_array((days[at].astype(float), (users[at], items[at])), shape=shape)

@@ -2,7 +2,7 @@
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
@@ -26,14 +26,20 @@ def in_a_process(work: Callable[..., T], *arguments: Any) -> T:
 
 def tables_of(name: str, result: Mapping[str, Any]) -> Iterator[Table]:
     """Yield a table of a result's plain values, and one of each list of rows in it."""
-    plain = [{"": _words(key), "value": _shown(v)} for key, v in result.items() if _is(v)]
+    plain = [{"": _words(key), "value": shown(v)} for key, v in result.items() if _is(v)]
     if plain:
         yield Table.of(name, plain)
     for key, rows in result.items():
         if isinstance(rows, list) and rows and isinstance(rows[0], dict):
-            kept = [column for column in rows[0] if any(_is(row[column]) for row in rows)]
-            shown = [{_words(column): _shown(row[column]) for column in kept} for row in rows]
-            yield Table.of(f"{name}: {_words(key)}", shown)
+            yield table_of(f"{name}: {_words(key)}", rows)
+
+
+def table_of(caption: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of rows, of the columns that have a place in a cell."""
+    kept = [column for column in rows[0] if any(_is(row.get(column)) for row in rows)]
+    return Table.of(
+        caption, [{_words(column): shown(row.get(column)) for column in kept} for row in rows]
+    )
 
 
 def _words(name: str) -> str:
@@ -45,7 +51,8 @@ def _is(value: Any) -> bool:
     return isinstance(value, int | float | str | None) and value != ""
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
+    """Return a value as a cell shows it: four digits, a dash for none."""
     if isinstance(value, float):
         return format(value, ",.4g" if abs(value) < 1000 else ",.0f")
     return NO_VALUE if value is None else value

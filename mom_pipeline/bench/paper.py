@@ -63,9 +63,8 @@ def _mom(X: Csr, seed: int, *, n_components: int) -> Fitted:
     model = MethodOfMoments(n_components, ranking="components", seed=seed).fit(X)
     seconds, _ = timed(lambda: model.personalize(X))
     stages = model.diagnostics["seconds"] | {"personalization": seconds}
-    return Fitted(
-        model.scorer(), {"stages": stages, "whitening_passes": model.diagnostics["passes"]}
-    )
+    notes = {"stages": stages, "whitening_passes": model.diagnostics["passes"]}
+    return Fitted(lambda users: model.fitted.scores(X[users]), notes)
 
 
 # All threads of BPR: here the time counts, not the same result again.

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from mom_pipeline.bench.accuracy import recovery_chart, run_recovery
 from mom_pipeline.bench.data import clustered_interactions
+from mom_pipeline.bench.measure import shown, table_of
 from mom_pipeline.bench.paper import METHODS as TIMED
 from mom_pipeline.bench.paper import N_COMPONENTS, SIZES, TIME_BUDGET, PaperSize, run_paper
 from mom_pipeline.comparison import tables
@@ -20,7 +20,7 @@ from mom_pipeline.comparison.results import Comparison, surroundings
 from mom_pipeline.comparison.run import Options, Progress, no_progress, run_comparison, within
 from mom_pipeline.comparison.split import Split, split_by_days, split_by_time, split_of_matrices
 from mom_pipeline.comparison.tables import Table
-from mom_pipeline.core.types import Array, Csr
+from mom_pipeline.core.interactions import with_entries
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.report.page import filled
 from mom_pipeline.warehouse.connection import Warehouse
@@ -36,6 +36,16 @@ _MAX_USERS = 20_000
 _TRAIN_SHARE = 0.75
 # Bytes that a method may use: the paper's machine.
 _MEMORY = 8_000_000_000
+# Title of a column of Table 2 -> its figure in the rows of `bench paper`.
+_TABLE_2 = {
+    "size": "size",
+    "method": "method",
+    "paper, s": "paper_seconds",
+    "paper, to MoM": "paper_to_mom",
+    "here, s": "seconds",
+    "to MoM": "to_mom",
+    "peak, GB": "peak_gigabytes",
+}
 
 
 @dataclass(frozen=True)
@@ -98,19 +108,13 @@ def simulated_split(size: PaperSize) -> Split:
     """Return data of a size of the paper, with its number of test tuples hidden at random."""
     rng = np.random.default_rng(0)
     n_pairs = size.n_pairs + size.n_test_pairs
-    X = clustered_interactions(size.n_users, size.n_items, n_pairs, rng)
+    X = clustered_interactions(size.n_users, size.n_items, n_pairs, rng).astype(np.float64)
     hidden = np.zeros(X.nnz, dtype=bool)
     hidden[rng.choice(X.nnz, size.n_test_pairs, replace=False)] = True
     name, words = f"simulated, size of {size.title}", "tuples hidden at random"
-    train, test = _part(X, ~hidden), _part(X, hidden)
+    train, test = with_entries(X, ~hidden), with_entries(X, hidden)
     split = split_of_matrices(train, test, name=name, kind="simulated", words=words)
     return split.untuned(_MAX_USERS)
-
-
-def _part(X: Csr, chosen: Array) -> Csr:
-    pairs = X.tocoo()
-    data = pairs.data[chosen].astype(np.float64)
-    return sparse.csr_array((data, (pairs.row[chosen], pairs.col[chosen])), shape=X.shape)
 
 
 def log_split(warehouse: Warehouse, train_days: Collection[date], name: str, plan: Plan) -> Split:
@@ -135,7 +139,7 @@ def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
         claims=claims,
         slopes={"1/√N": "−0.50", **slopes},
         recovery=recovery_chart(result.recovery),
-        groups=_after_em(result.recovery),
+        groups=table_of("Groups: mean L1 error of O", result.recovery["after_em"]),
         table_1=_table_1(comparisons),
         table_2=_table_2(result),
         curves=[chart for comparison in comparisons for chart in tables.figure_2(comparison)],
@@ -148,25 +152,9 @@ def render_reproduction(result: Reproduction, claims: Sequence["Claim"]) -> str:
     )
 
 
-def signed(slope: float | None) -> str:
-    """Return a slope with its sign, a dash where there is none."""
-    return _shown(slope, "+.2f").replace("-", "−")
-
-
-def _after_em(recovery: Mapping[str, Any]) -> Table:
-    """The error of O before and after EM, beside that of EM begun at the truth."""
-    records = (
-        {
-            "users": f"{row['users']:,}",
-            "spectral": _shown(row["spectral"], ".4f"),
-            "refined by EM": _shown(row["refined"], ".4f"),
-            "EM from the truth": _shown(row["from_truth"], ".4f"),
-            "spectral by it": _shown(row["spectral_by_from_truth"], ".3f"),
-            "refined by it": _shown(row["refined_by_from_truth"], ".3f"),
-        }
-        for row in recovery["after_em"]
-    )
-    return Table.of("Groups: mean L1 error of O", records)
+def signed(slope: float) -> str:
+    """Return a slope with its sign."""
+    return f"{slope:+.2f}".replace("-", "−")
 
 
 def _table_1(comparisons: Sequence[Comparison]) -> Table:
@@ -183,20 +171,6 @@ def _table_1(comparisons: Sequence[Comparison]) -> Table:
 def _table_2(result: Reproduction) -> Table:
     """The paper's Table 2 beside seconds of today, on one core."""
     sizes = f", sizes divided by {result.plan.shrink}" if result.plan.is_quick else ""
-    records = (
-        {
-            "size": row["size"],
-            "method": TIMED[row["method"]].title,
-            "paper, s": _shown(row["paper_seconds"], ",.0f"),
-            "paper, to MoM": _shown(row["paper_to_mom"], ".2f"),
-            "here, s": _shown(row["seconds"], ",.1f"),
-            "to MoM": _shown(row["to_mom"], ".2f"),
-            "peak, GB": _shown(row["peak_gigabytes"], ",.2f"),
-        }
-        for row in result.rows
-    )
+    rows = ({**row, "method": TIMED[row["method"]].title} for row in result.rows)
+    records = ({title: shown(row[key]) for title, key in _TABLE_2.items()} for row in rows)
     return Table.of(f"Table 2: seconds of the fit on one core{sizes}", records, n_texts=2)
-
-
-def _shown(value: float | None, form: str) -> str:
-    return tables.NO_VALUE if value is None else format(value, form)

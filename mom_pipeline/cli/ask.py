@@ -129,7 +129,7 @@ def explain(user: str, item: str, as_json: bool) -> None:
     _print_terms("Parts of the score", "part", why.moments)
     if why.components:
         _print_terms("Components", "component", why.components)
-    _print_terms("Items of the own history", "item", why.history)
+    _print_terms("Items of the own history, by what goes with them", "item", why.history)
 
 
 def _answered(answer: Callable[[], _T], recommender: Recommender, **ids: str) -> _T:

@@ -1,7 +1,8 @@
-"""`mom-pipeline compare`: the method of moments and other methods on the same split."""
+"""`mom-pipeline compare`: methods on the same later days; `tune`: what ranks best on them."""
 
-import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,22 @@ from mom_pipeline.comparison.methods import PARTS
 from mom_pipeline.comparison.results import Comparison, save
 from mom_pipeline.comparison.run import Options, check_options, run_comparison
 from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
+from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.files import write_bytes
+from mom_pipeline.logs.ledger import delivery_days
+from mom_pipeline.pictures.charts import curves
 from mom_pipeline.pictures.svg import svg
-from mom_pipeline.settings import Settings, load_settings
+from mom_pipeline.pipeline.choice import ChosenSettings, chosen_on, windows_before
+from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
+from mom_pipeline.settings_file import write_values
 from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.matrix import extend_dictionaries
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _LIMIT: dict[str, Any] = {"type": click.FloatRange(0, 1e9), "show_default": True}
 _K: dict[str, Any] = {"type": click.IntRange(min=1), "default": 100, "show_default": True}
+_WRITTEN = ("n_components", "estimator", "rows")
+_DAYS = "Last days to learn from, three times.  [default: evaluation.horizon_days]"
 
 
 @click.command()
@@ -37,12 +46,9 @@ _K: dict[str, Any] = {"type": click.IntRange(min=1), "default": 100, "show_defau
 @click.option("--include-seen", is_flag=True, help="Lists may hold what a user already took.")
 @click.option("--time-budget", **_LIMIT, default=3600.0, help="Seconds a method; 0: no limit.")
 @click.option("--memory-budget", **_LIMIT, default=8.0, help="GB a method; 0: no limit.")
-@click.option("--figure", type=_FILE, help="Also draw the paper's Figure 2 to this SVG file.")
 @click.option("--parts", is_flag=True, help="Ours with each part of its score left out in turn.")
 @json_option
-def compare(
-    *, include_seen: bool, parts: bool, figure: Path | None, as_json: bool, **asked: Any
-) -> None:
+def compare(*, include_seen: bool, parts: bool, as_json: bool, **asked: Any) -> None:
     """Compare methods on what users took later, as the paper does.
 
     Each method learns from the days up to --train-until and lists items for every user; a list
@@ -55,7 +61,7 @@ def compare(
     Shown are precision, recall, MAP and nDCG at 20, differences to the reference with paired
     bootstrap intervals, nDCG by length of history and by age of item, coverage of the catalogue,
     novelty, times and memory. Everything else, every cut-off and user, is kept in `comparisons`
-    below the data folder.
+    below the data folder, and the paper's Figure 2 as `figure-2.svg`.
 
     \b
     Methods:
@@ -82,8 +88,6 @@ def compare(
       mom-pipeline compare --train gowalla/train.txt.gz --test gowalla/test.txt.gz
     """  # noqa: D301 - \b tells click to keep the lines
     _check_split(asked)
-    if figure is not None:
-        require_writable(figure, "--figure")
     names = tuple(name.strip() for name in asked["methods"].split(",") if name.strip())
     options = Options(
         methods=names or (PARTS if parts else ()),
@@ -103,8 +107,7 @@ def compare(
     words = [comparison.day or comparison.data.name, *(w for w, is_so in unusual.items() if is_so)]
     folder = settings.comparisons_dir / "-".join(words)
     save(comparison, folder)
-    if figure is not None:
-        write_bytes(figure, svg(*tables.figure_2(comparison)))
+    write_bytes(folder / "figure-2.svg", svg(*tables.figure_2(comparison)))
     _show(comparison, folder, as_json=as_json)
 
 
@@ -126,18 +129,6 @@ def _split(settings: Settings, asked: Mapping[str, Any], *, exclude_seen: bool) 
     return split_by_time(Warehouse(settings), *ends, name=name, exclude_seen=exclude_seen)
 
 
-def require_writable(path: Path, option: str) -> None:
-    """Try to write beside a file at once, not after hours of work."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise click.UsageError(
-            f"{option} cannot be written to {path} ({error.strerror}); choose another place"
-        ) from error
-
-
 def _show(comparison: Comparison, folder: Path, *, as_json: bool) -> None:
     remarks = tables.remarks(comparison)
     if as_json:
@@ -154,3 +145,87 @@ def _show(comparison: Comparison, folder: Path, *, as_json: bool) -> None:
     for remark in remarks:
         click.echo(remark)
     click.echo(f"Kept in {folder}.")
+
+
+@click.command()
+@click.option("--days", type=click.IntRange(min=1), help=_DAYS)
+@click.option("write", "--write", is_flag=True, help="Fix K, estimator and rows in the settings.")
+@json_option
+def tune(days: int | None, write: bool, as_json: bool) -> None:
+    """Learn the weights of the ranking on the last days of the logs, and choose K.
+
+    The weights make what users took later most likely among some hundred candidates each; K and
+    the estimator make it most likely given the memberships, as `reports/tuning.svg` draws. The
+    pipeline does the same by itself (`tuning.every_days`).
+    """
+    settings = load_settings()
+    ingest_new(settings)
+    with progress_bar("learning from the last days"):
+        chosen, period = _chosen(settings, days or settings.evaluation.horizon_days)
+    path, file = settings.reports_dir / "tuning.svg", settings.data_dir / SETTINGS_FILE
+    write_bytes(path, _picture(chosen))
+    now, best = settings.model, chosen.model
+    own = {name: getattr(best, name) for name in _WRITTEN}
+    changes = {f"model.{name}": v for name, v in own.items() if getattr(now, name) != v}
+    written = write and bool(changes)
+    if written:
+        write_values(file, changes)
+    if as_json:
+        print_json({"period": period, **chosen.as_dict(), "changes": changes, "written": written})
+        return
+    _show_chosen(chosen, period)
+    click.echo(f"Picture: {path}")
+    if changes:
+        click.echo(f"Written to {file}:" if write else f"`--write` would put into {file}:")
+    for key, value in changes.items():
+        click.echo(f"  {key} = {value}")
+    if written:
+        click.echo("`mom-pipeline update` computes the days with it.")
+
+
+def _chosen(settings: Settings, days: int) -> tuple[ChosenSettings, str]:
+    warehouse = Warehouse(settings)
+    with warehouse.connect() as connection:
+        delivered = delivery_days(connection)
+        if delivered:  # days that no run has numbered yet
+            extend_dictionaries(connection, delivered[-1])
+    until = delivered[-1] - timedelta(days=days) if delivered else None
+    if until is None or until < delivered[0]:
+        raise TooLittleData(
+            f"{len(delivered)} days of logs are too few to learn from the days before the last "
+            f"{days}; give fewer with --days, or put more logs into {settings.logs_dir}"
+        )
+    windows = list(windows_before(warehouse, delivered[-1], horizon=days))
+    if not windows:
+        raise TooLittleData("no user with a history took anything on the last days; use more days")
+    chosen = chosen_on(windows, settings.model_copy(update={"fixed": ()}), delivered[-1])
+    return chosen, f"learnt from {len(windows)} times {days} days up to {delivered[-1]}"
+
+
+def _show_chosen(chosen: ChosenSettings, period: str) -> None:
+    click.echo(f"{period}: {chosen.evidence['words']}.")
+    weights = asdict(chosen.ranking).items()
+    features = [(name, pair) for name, pair in weights if not name.startswith("length_")]
+    columns = ["feature", "weight", "by length of history"]
+    lines = [(name, f"{weight:+.3f}", f"{slope:+.3f}") for name, (weight, slope) in features]
+    print_table("Weights of the ranking", columns, lines)
+    best = [getattr(chosen.model, name) for name in _WRITTEN]
+    rows = []
+    for trial in chosen.evidence["trials"]:
+        own = [trial[name] for name in _WRITTEN]
+        rows.append((*own, f"{trial['likelihood']:.4f}", "chosen" if own == best else ""))
+    columns = ["K", "estimator", "rows", "log-likelihood", ""]
+    print_table("Components", columns, rows)
+
+
+def _picture(chosen: ChosenSettings) -> bytes:
+    """The log-likelihood over K of each estimator."""
+    trials = chosen.evidence["trials"]
+    ks = sorted({t["n_components"] for t in trials})
+    known = {(t["estimator"], t["n_components"]): t["likelihood"] for t in trials}
+    series = {
+        name: [known.get((name, k), float("nan")) for k in ks]
+        for name in dict.fromkeys(t["estimator"] for t in trials)
+    }
+    title, y = "What users took later, given their memberships", "mean log-likelihood"
+    return svg(curves(ks, series, title=title, x_label="K, components", y=y))

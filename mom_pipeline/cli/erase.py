@@ -26,6 +26,7 @@ from mom_pipeline.erasure.receipts import Receipt, begin_receipt, now, readmit
 from mom_pipeline.erasure.refit import content_of, recomputed, refit, served_day
 from mom_pipeline.erasure.search import files_with, is_distinctive, wanted_users
 from mom_pipeline.erasure.tables import parts_of_others, rows_of
+from mom_pipeline.groups.names import forget_absent_groups
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
@@ -114,7 +115,12 @@ def _ask(traces: UserTraces) -> None:
     who = f"User {ids[0]!r}" if len(ids) == 1 else f"{len(ids):,} users"
     _name_unknown(traces)
     click.echo(f"{who}{again}: {said}" + (f"; {rows}" if rows else "") + ".")
-    click.confirm("Remove all of it for good?", abort=True)
+    try:
+        sure = click.confirm("Remove all of it for good?")
+    except click.Abort:
+        raise click.ClickException("nobody answered, nothing was removed; --yes does it") from None
+    if not sure:
+        raise click.Abort
 
 
 def _name_unknown(traces: UserTraces) -> None:
@@ -132,7 +138,7 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
     receipt = begin_receipt(Warehouse(settings), users)
     if not receipt.before:
         receipt = replace(receipt, before=content_of(registry))
-    models = ("models", lambda: {"models": len(registry.forget(users))})
+    models = ("models", lambda: {"models": registry.forget(users)})
     with progress_bar("erasing") as show:
         steps = chain([models], storage_steps(settings, traces, first))
         receipt = take_steps(settings, receipt, steps, lambda name: show(name, 0.5))
@@ -142,6 +148,8 @@ def _erase(settings: Settings, traces: UserTraces, *, as_json: bool) -> None:
             refit(settings, first, served, last, run_days)
         except (MomError, click.UsageError) as error:
             failure = str(error)
+    if not failure:
+        receipt = receipt.adding(forget_absent_groups(settings))
     after = {} if failure else content_of(registry)
     receipt = replace(receipt, after=after, finished=now()).save(settings)
     left = _left(settings, registry, users)

@@ -1,24 +1,31 @@
-"""`mom-pipeline groups`: the groups of people, one of them, their names, and an audience."""
+"""`mom-pipeline groups`: the groups of all people or of some, one of them, names, an audience."""
+
+from datetime import date
+from typing import Any
 
 import click
 
-from mom_pipeline.catalogue import shortened
+from mom_pipeline.catalogue import Catalogue, shortened
 from mom_pipeline.cli.ask import A_FILE_OF_IDS
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
-from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.groups.names import keep_groups, renamed
-from mom_pipeline.serving.answers import Group, GroupPage, NamedItem
-from mom_pipeline.serving.groups import KnownGroups
+from mom_pipeline.segments import SegmentedDay, Selection
+from mom_pipeline.serving.answers import Group, GroupPage, Groups, NamedItem, TypicalItem
 from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 
-_DAYS_SHOWN = 14
-_WORDS = "[NAME | rename OLD NEW | audience [NAME]]"
+_DAYS_SHOWN, _ITEMS_OF_SEGMENT = 14, 5
+_SEGMENT: dict[str, Any] = {"multiple": True, "metavar": "COLUMN=VALUE"}
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar=_WORDS)
-@click.option("--against", metavar="OTHER", help="What sets NAME apart from another group.")
+@click.argument("words", nargs=-1, metavar="[NAME | rename OLD NEW | audience [NAME] | segments]")
+@click.option("--segment", **_SEGMENT, help="Of these people alone, by a column of users.csv.")
+@click.option("--without", **_SEGMENT, help="Of all people, or of a segment, but these.")
+@click.option(
+    "--against", metavar="OTHER", help="What sets NAME, or a segment, apart from another."
+)
 @click.option(
     "--at-least",
     type=click.FloatRange(0, 1),
@@ -31,14 +38,7 @@ _WORDS = "[NAME | rename OLD NEW | audience [NAME]]"
 )
 @click.option("--to", metavar="PATH|URL", help="Where an audience goes, as in `export`.")
 @json_option
-def groups(
-    words: tuple[str, ...],
-    against: str | None,
-    at_least: float,
-    like: tuple[str, ...] | None,
-    to: str | None,
-    as_json: bool,
-) -> None:
+def groups(words: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Show the groups of people that the model in use has found, or one of them.
 
     A group is named by what sets it apart from everybody; `rename` gives it a name that stays,
@@ -48,29 +48,45 @@ def groups(
     `audience` writes who belongs to a group, with P, or with --like who takes like some people;
     their likeness is 1 for the same mixture of groups.
 
+    With --segment or --without they are the groups of some people, as if the model had been made
+    of them alone. Columns stand in users.csv in the data folder: user,country,channel and so on;
+    `segments` lists their values. Values of one column can be taken together and left out: sums
+    are added and taken away, which equals a fit on those people through the basis of the model in
+    use. The first question about a column of a day reads all rows; later ones read sums.
+
     \b
     Examples:
       mom-pipeline groups "Mostly Jazz" --against "Mostly Rock"
       mom-pipeline groups rename "Mostly Jazz" "Jazz collectors"
       mom-pipeline groups audience "Jazz collectors" --at-least .8 --to campaign.csv
+      mom-pipeline groups --segment country=Germany --segment country=Austria
+      mom-pipeline groups --segment country=Germany --against country=France
     """  # noqa: D301 - \b tells click to keep the lines
     settings = load_settings()
     what, *rest = words or ("",)
-    if what == "audience" and (rest or like or to):
-        _audience(settings, rest, like, at_least, to)
-    elif like is not None or to is not None:
+    if what == "audience" and (rest or asked["like"] or asked["to"]):
+        _audience(settings, rest, asked)
+        return
+    if asked["like"] is not None or asked["to"] is not None:
         raise click.UsageError("--like and --to go with `groups audience`.")
-    elif what == "rename" and rest:
+    if what == "rename" and rest:
         _rename(settings, rest)
-    elif rest:
-        raise click.UsageError(
-            f"Give one NAME, in quotes where it has spaces: {' '.join(words)!r}."
-        )
-    elif not what:
-        _print_all(Recommender.open(settings.data_dir).groups, as_json=as_json)
+        return
+    if rest:
+        said = f"Give one NAME, in quotes where it has spaces: {' '.join(words)!r}."
+        raise click.UsageError(said)
+    if what == "segments" or asked["segment"] or asked["without"]:
+        _of_segment(settings, what, asked, as_json=as_json)
+        return
+    known = Recommender.open(settings.data_dir).groups
+    how = {"against": asked["against"] or "", "at_least": asked["at_least"]}
+    answer = known.page(what, **how) if what else known.all
+    if as_json:
+        print_json(answer.model_dump())
+    elif isinstance(answer, GroupPage):
+        _print_one(answer)
     else:
-        known = Recommender.open(settings.data_dir).groups
-        _print_one(known.page(what, against=against or "", at_least=at_least), as_json=as_json)
+        _print_all(answer)
 
 
 def _rename(settings: Settings, rest: list[str]) -> None:
@@ -79,19 +95,15 @@ def _rename(settings: Settings, rest: list[str]) -> None:
     known = Recommender.open(settings.data_dir).groups
     names = renamed(known.names, *rest)
     keep_groups(settings, names)
-    old, new = known.names[known.position(rest[0])].name, names[known.position(rest[0])].name
+    k = known.position(rest[0])
+    old, new = known.names[k].name, names[k].name
     click.echo(f"{old!r} is called {new!r} from now on, on every page and in every export.")
 
 
-def _audience(
-    settings: Settings,
-    rest: list[str],
-    like: tuple[str, ...] | None,
-    at_least: float,
-    to: str | None,
-) -> None:
+def _audience(settings: Settings, rest: list[str], asked: dict[str, Any]) -> None:
     from mom_pipeline.exports.tables import Output, write_audience  # DuckDB, for this alone
 
+    like, at_least, to = asked["like"], asked["at_least"], asked["to"]
     if not to or len(rest) > 1 or bool(rest) == bool(like):
         raise click.UsageError("`groups audience` takes a NAME or --like FILE, and --to.")
     known = Recommender.open(settings.data_dir).groups
@@ -105,17 +117,66 @@ def _audience(
     click.echo(f"{done.rows:,} people, model {done.model}, in {output.shown}.")
 
 
-def _print_all(known: KnownGroups, *, as_json: bool) -> None:
-    said = known.all
-    if as_json:
-        print_json(said.model_dump())
+def _of_segment(settings: Settings, what: str, asked: dict[str, Any], *, as_json: bool) -> None:
+    """The columns of people, whether two segments are alike, or the groups of one."""
+    served = ModelRegistry(settings.models_dir).champion()
+    ids = [str(user) for user in served.user_ids]
+    people = SegmentedDay(settings, date.fromisoformat(served.manifest.day), ids)
+    if what == "segments":
+        counts = people.columns.counts(ids)
+        if as_json:
+            print_json([{"segment": segment, "people": n} for segment, n in counts])
+        else:
+            print_table("Segments", ["segment", "people"], counts)
         return
+    selection = Selection.parse(asked["segment"], asked["without"])
+    if asked["against"]:
+        _print_likeness(people, selection, Selection.parse([asked["against"]]), as_json=as_json)
+        return
+    model, label = people.model(selection), Catalogue.open(settings.data_dir).label
+    known = Recommender.open(settings.data_dir).groups
+    wanted = known.position(what) if what else None
+    rows: list[dict[str, Any]] = [
+        {
+            "group": k + 1,
+            "name": known.names[k].name,
+            "share": share,
+            "items": [str(served.item_ids[y]) for y in items],
+        }
+        for k, share, items in model.typical(_ITEMS_OF_SEGMENT)
+        if wanted in (None, k)
+    ]
+    if as_json:
+        print_json({"segment": model.words, "people": model.people, "groups": rows})
+        return
+    columns = ["nearest group of all", "share", "typical items"]
+    lines = [(r["name"], f"{r['share']:.1%}", "\n".join(map(label, r["items"]))) for r in rows]
+    counted = f"{model.people:,} people, {len(rows)} groups (spectral estimate)"
+    print_table(f"{model.words}: {counted}", columns, lines)
+
+
+def _print_likeness(
+    people: SegmentedDay, one: Selection, other: Selection, *, as_json: bool
+) -> None:
+    found = people.compare(one, other)
+    if as_json:
+        said = {"one": one.words, "other": other.words, "distance": found.distance}
+        print_json(said | {"p_value": found.p_value, "shares": found.shares.tolist()})
+        return
+    alike = "alike, as far as can be told" if found.p_value > 0.05 else "not alike"
+    click.echo(
+        f"{one.words} and {other.words} are {alike}: {found.distance:.3f} of their people are in "
+        f"other groups, p = {found.p_value:.3f} (999 permutations)."
+    )
+
+
+def _print_all(said: Groups) -> None:
     if said.supported is not None:
         others = f"; on {said.unsupported} more they do not" if said.unsupported else ""
         click.echo(
             f"Your {said.people:,} people support {said.supported} groups by their second moment; "
             f"twice as many would support about {said.supported_by_twice}. Shown are those on "
-            f"which two halves of the people agree{others}."
+            f"which two halves of the people agree better than by chance{others}."
         )
     columns = ["name", "people", "share", "95 %", "four weeks", "typical items", "support"]
     rows = [
@@ -125,7 +186,7 @@ def _print_all(known: KnownGroups, *, as_json: bool) -> None:
             f"{group.size:.1%}",
             _interval(group.size_interval),
             _trend(group),
-            "\n".join(map(_named, group.items[:3])),
+            "\n".join(map(_typical, group.items[:3])),
             _support(group),
         )
         for group in said.groups
@@ -135,22 +196,19 @@ def _print_all(known: KnownGroups, *, as_json: bool) -> None:
     print_table(title, columns, rows)
 
 
-def _print_one(page: GroupPage, *, as_json: bool) -> None:
-    if as_json:
-        print_json(page.model_dump())
-        return
+def _print_one(page: GroupPage) -> None:
     share = f"{page.size:.1%} of all [{_interval(page.size_interval)}]"
     click.echo(f"{page.name}, group {page.number} of model {page.model}")
     click.echo(f"{page.people:,} people, {share}; in four weeks: {_trend(page)}")
     click.echo(
         f"Support: {_support(page)}. {page.members:,} people with P of {page.at_least:g} or more"
     )
-    apart = f"from {page.against}" if page.against else "from everybody"
-    print_table(f"What sets it apart {apart}", ["item", "name"], map(_cells, page.apart))
+    taken = [(*_cells(i), f"{i.taken:.1%}", _interval(i.taken_interval)) for i in page.apart]
+    title = f"What sets it apart from {page.against or 'everybody'}"
+    print_table(title, ["item", "name", "taken by", "95 %"], taken)
     if page.against:
-        print_table(
-            f"{page.against} takes more", ["item", "name"], map(_cells, page.the_other_takes)
-        )
+        others = map(_cells, page.the_other_takes)
+        print_table(f"{page.against} takes more", ["item", "name"], others)
     rows = [(*_cells(item), f"{item.share:.0%}", f"{item.usual:.0%}") for item in page.next]
     columns = ["item", "name", "in their lists", "in all"]
     print_table("What they take next", columns, rows)
@@ -162,6 +220,13 @@ def _print_one(page: GroupPage, *, as_json: bool) -> None:
 
 def _interval(around: tuple[float, float]) -> str:
     return f"{around[0]:.1%} – {around[1]:.1%}"
+
+
+def _typical(item: TypicalItem) -> str:
+    """An item, the share of the group's people who took it, and the half of its 95 % interval."""
+    low, high = item.taken_interval
+    name = shortened(item.name or item.item)
+    return f"{name}, {item.taken:.0%} ± {50 * (high - low):.0f}"
 
 
 def _trend(group: Group) -> str:
@@ -176,11 +241,7 @@ def _trend(group: Group) -> str:
 def _support(group: Group) -> str:
     if group.agreement is None:
         return "not known"
-    return f"{group.agreement:.2f}" + (", uncertain" if group.agreement < MIN_AGREEMENT else "")
-
-
-def _named(item: NamedItem) -> str:
-    return shortened(item.name or item.item)
+    return f"{group.agreement:.2f}" + (", uncertain" if group.uncertain else "")
 
 
 def _cells(item: NamedItem) -> tuple[str, str]:

@@ -30,14 +30,14 @@ COMMANDS = {
     "models": ("models", "Show the versions of the model, and which one is in use."),
     "promote": ("models", "Put a version of the model in use."),
     "rollback": ("models", "Return to the version that was in use before."),
-    "tune": ("tune", "Learn the weights of the ranking on the last days, and choose K."),
+    "tune": ("compare", "Learn the weights of the ranking on the last days, and choose K."),
     "compare": ("compare", "Compare the method with others on later days, or on a given split."),
     "reproduce": ("bench", "Go through the paper claim by claim, on this machine."),
     "recommend": ("ask", "Recommend items to users, or for a list of items."),
     "similar": ("ask", "Show the items that go with an item."),
     "explain": ("ask", "Show the parts of an item's score for a user."),
-    "segments": ("segments", "Show the groups of some people: of a country, without a channel."),
-    "groups": ("groups", "Show the groups of people, one of them, or write who belongs to it."),
+    "groups": ("groups", "Show the groups of people, or of some, or write who belongs to one."),
+    "sums": ("sums", "Find groups with other shops, none of which shows a person."),
     "export": ("export", "Write everybody's lists or groups to a file or a table."),
     "serve": ("serve", "Show pages and answer over HTTP, by default on this machine only."),
     "token": ("serve", "Make a token for `serve`, or withdraw one."),
@@ -45,6 +45,10 @@ COMMANDS = {
     "erase": ("erase", "Remove a person from everything below the data folder."),
     "bench": ("bench", "Measure accuracy and speed; print tables."),
 }
+
+
+# Key of what was typed, in a context's `meta`.
+TYPED = "mom_pipeline.typed"
 
 
 class _LazyGroup(click.Group):
@@ -63,6 +67,12 @@ class _LazyGroup(click.Group):
         # `import` is a word of Python: its function is `import_`.
         command: click.Command = getattr(module, "import_" if cmd_name == "import" else cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[TYPED] = list(args)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -13,8 +13,8 @@ from mom_pipeline.serving.diff import ModelDiff, compare_versions
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.lists import renew_lists
 from mom_pipeline.serving.rates import require_better
-from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import PERSON, ModelRegistry, StoredVersion
+from mom_pipeline.serving.rules import Rules
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.warehouse.connection import Warehouse
 
@@ -41,12 +41,12 @@ def models(pair: tuple[str, ...], as_json: bool) -> None:
     settings = load_settings()
     registry = ModelRegistry(settings.models_dir)
     if len(pair) == 2:
-        rules, (one, other) = list_rules(settings), map(registry.load, pair)
+        rules, (one, other) = Rules.of(settings), map(registry.load, pair)
         difference = compare_versions(one, other, rules)
         if as_json:
             print_json(asdict(difference))
         else:
-            _print_difference(difference, rules["catalogue"])
+            _print_difference(difference, rules.catalogue)
         return
     if pair:
         raise click.UsageError("give two versions of `mom-pipeline models` to compare, or none")

@@ -25,8 +25,6 @@ from mom_pipeline.cli.status import (
 from mom_pipeline.cli.terminal import (
     A_DAY,
     day_option,
-    json_option,
-    print_json,
     print_table,
     progress_bar,
     warn,
@@ -49,7 +47,7 @@ from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.lists import (
     MetricsRow,
-    is_readable,
+    is_whole_export,
     latest_items,
     lists_of,
     metrics_until,
@@ -82,9 +80,8 @@ class RunFailed(MomError):
 
 
 @click.command()
-@json_option
 @writes
-def demo(settings: Settings, as_json: bool) -> None:
+def demo(settings: Settings) -> None:
     """Run every asset over all days of the log files, and show the results.
 
     The logs of the data folder are used; sample logs are written when there are none. The table
@@ -100,16 +97,6 @@ def demo(settings: Settings, as_json: bool) -> None:
     computed = [entry.day for entry in day_statuses(Days(settings)) if entry.mode != "–"]
     if not computed:
         raise LogFileError(_no_logs(settings))
-    if as_json:
-        shown = {
-            "metrics": [vars(row) for row in _newest_metrics(settings, computed[-1])],
-            "recommendations": [
-                {"user": user, "history": ", ".join(took), "recommended": ", ".join(listed)}
-                for user, took, listed in _some_people(settings, computed[-1])
-            ],
-        }
-        print_json({"day": computed[-1], **shown, "seconds": seconds})
-        return
     click.echo(f"{len(computed)} days, {computed[0]} to {computed[-1]}, in {seconds:.0f} s.")
     print_results(settings, computed[-1])
     _print_state(settings)
@@ -231,7 +218,7 @@ def _heal(settings: Settings) -> bool:
     removed = Days(settings).remove_damaged()
     if removed:
         warn(f"{removed:,} files of arrays were damaged; their days are computed again.")
-    elif not is_readable(export_path(settings)):
+    elif not is_whole_export(export_path(settings)):
         warn("The export was damaged, and is written again.")
         with suppress(NoChampion):
             renew_lists(settings, Warehouse(settings))

@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,17 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from mom_pipeline.artifacts.scratch import scratch_folder
+from mom_pipeline.cli.main import TYPED
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.dagster_home import CODE_LOCATION, prepare_dagster_home
 from mom_pipeline.serving.access import (
     METRICS,
     OPEN,
     VARIABLE,
-    NamedTokens,
     TokenGuard,
-    require_token,
+    Tokens,
 )
 from mom_pipeline.serving.champion import Champion
-from mom_pipeline.serving.events import EventStore, EventWriter
-from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import Settings, load_settings
 from mom_pipeline.ui import server
 from mom_pipeline.ui.guard import LoopbackGuard, TimedProtocol
@@ -41,29 +40,6 @@ from mom_pipeline.ui.workers import Leaving, keep_workers, serve_as_worker
 
 _SECONDS_FOR_OPEN_REQUESTS = 10
 _PORT = click.IntRange(0, 65535)
-_UNIT = """\
-[Unit]
-Description=Recommendations from {data_dir}
-After=network.target
-
-[Service]
-ExecStart={command}
-Environment=MOM_DATA_DIR={data_dir}
-# MOM_SERVE_TOKEN=..., where it is not `mom-pipeline token`:
-EnvironmentFile=-/etc/mom-pipeline.env
-User={user}
-Restart=on-failure
-KillMode=mixed
-TimeoutStopSec=30
-UMask=0077
-NoNewPrivileges=yes
-PrivateTmp=yes
-ProtectSystem=strict
-ReadWritePaths={data_dir}
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 def _trial(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, float]:
@@ -106,70 +82,67 @@ def serve(ctx: click.Context, /, host: str, port: int, **how: Any) -> None:
     if how["systemd"]:
         click.echo(_unit(ctx, settings), nl=False)
         return
-    named, guarded = NamedTokens(settings), bool(how["proxies"]) or not _is_loopback(host)
-    if guarded:
-        require_token(host, os.environ.get(VARIABLE), named)
+    tokens = None
+    if how["proxies"] or not _is_loopback(host):
+        tokens = Tokens(settings, os.environ.get(VARIABLE, ""))
+        tokens.require(host)
     _end_as_by_ctrl_c()
-    registry, store = ModelRegistry(settings.models_dir), EventStore(settings)
-    version, share = how["ab"]
-    if version:
-        registry.try_out(version, share)
-    else:
-        registry.end_trial()
-    champion = Champion(registry, settings, _say, since=store.since)
+    champion, several = Champion(settings, _say), how["workers"] > 1
+    champion.registry.try_out(*how["ab"])
     with ExitStack() as stack:
         stack.enter_context(suppress(KeyboardInterrupt))  # a second Ctrl-C: uvicorn hands it on
         listener = stack.enter_context(_listen(host, port))
         stack.enter_context(one_blas_thread())
-        if how["workers"] > 1:
+        if several:
             folder = stack.enter_context(scratch_folder(settings, "metrics"))
             # To be named before `serving.http` is imported, which imports prometheus_client.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         from mom_pipeline.serving.http import create_app
 
-        actual_port, writer = listener.getsockname()[1], EventWriter(store, _say)
-        app = create_app(champion, reports_dir=settings.reports_dir, writer=writer)
-        guards = _guarded(app, host, actual_port, how, named if guarded else None)
-        leaving = Leaving(guards)
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-        shown = f"http://[{host}]" if ":" in host else f"http://{host}"
+        app, actual_port = create_app(champion), listener.getsockname()[1]
+        leaving = Leaving(_guarded(app, host, actual_port, how, tokens))
+        champion.look()
+        _say_address(champion, f"http://{f'[{host}]' if ':' in host else host}:{actual_port}")
 
         def answering() -> None:
-            with champion, writer:
-                made = server.uvicorn_server(
-                    leaving,
-                    access_log=False,
-                    server_header=False,
-                    http=TimedProtocol,
-                    ws="none",
-                    timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
-                    **({"loop": "asyncio", "backlog": 1} if how["workers"] > 1 else {}),
-                )
-                if how["workers"] > 1:
-                    champion.loads = False
-                    serve_as_worker(made, leaving, listener)
-                else:
-                    _say_address(champion, f"{shown}:{actual_port}")
-                    made.run(sockets=[listener])
+            with champion, app.state.writer:
+                _answer(champion, leaving, listener, several=several)
 
-        if how["workers"] == 1:
-            answering()
-        else:
-            champion.look()
-            _say_address(champion, f"{shown}:{actual_port}")
+        if several:
             keep_workers(how["workers"], champion.look, answering)
+        else:
+            answering()
     click.echo("Stopped.")
 
 
+def _answer(champion: Champion, app: Leaving, listener: socket.socket, *, several: bool) -> None:
+    """Answer requests until a signal comes, as the only process or as one of several."""
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    made = server.uvicorn_server(
+        app,
+        access_log=False,
+        server_header=False,
+        http=TimedProtocol,
+        ws="none",
+        timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
+        **({"loop": "asyncio", "backlog": 1} if several else {}),
+    )
+    if several:
+        champion.loads = False
+        serve_as_worker(made, app, listener)
+    else:
+        made.run(sockets=[listener])
+
+
 def _guarded(
-    app: ASGIApp, host: str, port: int, how: Mapping[str, Any], named: NamedTokens | None
+    app: ASGIApp, host: str, port: int, how: Mapping[str, Any], tokens: Tokens | None
 ) -> ASGIApp:
-    """The application behind what refuses requests. named: None on this machine alone."""
-    if named is None:
+    """The application behind what refuses requests. tokens: None on this machine alone."""
+    if tokens is None:
         app = LoopbackGuard(app, port, how["origins"])
     else:
-        paths, own = (*OPEN, METRICS) if how["open_metrics"] else OPEN, os.environ.get(VARIABLE)
-        app = TokenGuard(app, own, named, origins=how["origins"], open_to_all=paths)
+        paths = (*OPEN, METRICS) if how["open_metrics"] else OPEN
+        app = TokenGuard(app, tokens, how["origins"], paths)
         _say(
             f"{host} is open to other machines: requests need a token, that of {VARIABLE} or a "
             "named one; in a browser, add /?token=… to the address once."
@@ -194,19 +167,12 @@ def _say_address(champion: Champion, address: str) -> None:
 
 def _unit(ctx: click.Context, settings: Settings) -> str:
     """A unit of systemd that runs this command with the options given."""
-    words = [str(Path(sys.executable).with_name("mom-pipeline")), "serve"]
-    for option in ctx.command.params:
-        given = ctx.get_parameter_source(str(option.name)) is not click.core.ParameterSource.DEFAULT
-        value = ctx.params[str(option.name)]
-        if given and option.name != "systemd":
-            values = value if option.multiple else [value]
-            for each in values:
-                text = f"{each[0]}={each[1] * 100:g}%" if option.name == "ab" else str(each)
-                words += [option.opts[0]] + ([] if isinstance(each, bool) else [text])
+    typed = [word for word in ctx.meta[TYPED] if word != "--systemd"]
+    words = [str(Path(sys.executable).with_name("mom-pipeline")), *typed]
     command = shlex.join(words).replace("%", "%%")
-    return _UNIT.format(
-        data_dir=settings.data_dir.resolve(), command=command, user=getpass.getuser()
-    )
+    unit = (files("mom_pipeline") / "deploy" / "mom-pipeline.service").read_text(encoding="utf-8")
+    folder = settings.data_dir.resolve()
+    return unit.format(data_dir=folder, command=command, user=getpass.getuser())
 
 
 @click.command()
@@ -220,7 +186,7 @@ def token(name: str | None, withdraw: bool) -> None:
       mom-pipeline token shop
       mom-pipeline token shop --withdraw
     """  # noqa: D301 - \b tells click to keep the lines
-    named = NamedTokens(load_settings())
+    named = Tokens(load_settings())
     if name is None:
         click.echo("\n".join(sorted(named.hashes())) or "There is no token by name.")
     elif withdraw:
@@ -254,8 +220,7 @@ def _end_as_by_ctrl_c() -> None:
 @click.command()
 @click.option("--port", type=_PORT, help="0: a free one.  [default: 3000 if it is free]")
 @click.option("--daemon/--no-daemon", default=True, help="Without it, the pages start nothing.")
-@click.option("--module", default=CODE_LOCATION, hidden=True, help="Module of the definitions.")
-def ui(port: int | None, daemon: bool, module: str) -> None:
+def ui(port: int | None, daemon: bool) -> None:
     """Serve Dagster's pages: the graph, its days, runs, schedules and sensors.
 
     The pages answer on this machine only, and refuse requests that other web pages send. The
@@ -279,15 +244,15 @@ def ui(port: int | None, daemon: bool, module: str) -> None:
         actual_port = listener.getsockname()[1]
         if port is None and actual_port != server.DEFAULT_PORT:
             click.echo(f"Port {server.DEFAULT_PORT} is taken; using {actual_port}.", err=True)
-        click.echo(f"Loading {module} ...", err=True)
-        proxy, locations = server.start_webserver(programs, module)
+        click.echo(f"Loading {CODE_LOCATION} ...", err=True)
+        proxy, locations = server.start_webserver(programs, CODE_LOCATION)
         for location in locations:
             if error := location.get("message"):
-                message = f"{module} cannot be loaded; the pages show why.\n{error}"
+                message = f"{CODE_LOCATION} cannot be loaded; the pages show why.\n{error}"
                 click.secho(message, fg="red", err=True)
         # Not before: two processes that make the tables of the history at once damage them.
         if daemon:
-            programs.start_daemon(module)
+            programs.start_daemon(CODE_LOCATION)
         address = f"http://127.0.0.1:{actual_port}"
         click.echo(f"Open {address} (Ctrl-C stops it).")
         click.echo(f"The graph, unfolded: {address}{server.whole_graph(locations)}")

@@ -40,6 +40,7 @@ from mom_pipeline.datasets.importing import (
     day_of_import,
     import_dataset,
     is_imported_otherwise,
+    n_other_logs,
 )
 from mom_pipeline.datasets.published import DATASETS
 from mom_pipeline.errors import DatasetError, LogFileError
@@ -66,16 +67,14 @@ _OPTIONS = {
     "--event-weights": "How much a type counts: view=1,cart=3,purchase=5,return=-1; 0 leaves out.",
     "--item-name": 'Column of the item\'s name; "" for none.',
     "--item-group": 'Column of the item\'s group; "" for none.',
-    "--timestamp-format": "iso, epoch_s, epoch_ms, excel or a pattern like '%d.%m.%Y %H:%M'.",
+    "--timestamp-format": "iso, epoch_s, epoch_ms, epoch_us, excel or '%d.%m.%Y %H:%M'.",
     "--timezone": "Zone of the times.  [default: UTC]",
     "--decimal": "Mark before the decimals: , or .",
     "--delimiter": "One of , ; | :: or tab.",
     "--encoding": "Encoding of the text, such as latin-1.",
-    "--table": "Table of a database.",
-    "--query": "SELECT for a database, in place of a table.",
-    "--sheet": "Sheet of an Excel file.",
 }
-_PARTS = ("table", "query", "sheet")
+_PART = "Table of a database, or a SELECT in its place; or sheet of an Excel file."
+_SELECT = re.compile(r".*\bselect\b|\s*(from|values)\b", re.IGNORECASE | re.DOTALL)
 # The option of a choice, as the guess calls it.
 _LABELS = {"time": "--timestamp", "quantity": "--weight", "type of the event": "--event"}
 _LABELS |= {"name of the item": "--item-name", "group of the item": "--item-group"}
@@ -88,6 +87,7 @@ _LONGEST_SEARCH = timedelta(days=28)
 
 def _file_options(command: _F) -> _F:
     """Add the options that correct the guess of how a file is written."""
+    command = click.option("--table", "--query", "--sheet", "part", help=_PART)(command)
     for name, words in reversed(_OPTIONS.items()):
         command = click.option(name, help=words)(command)
     return command
@@ -97,9 +97,10 @@ def _file_options(command: _F) -> _F:
 def _opened(source: str, choices: dict[str, Any]) -> Iterator[_Guessing]:
     """Bring the rows of a source into plain files; yields how they are read, corrected or not."""
     given = {name: value for name, value in choices.items() if value is not None}
-    part = SourcePart(**{name: given.pop(name, "") for name in _PARTS})
+    part = given.pop("part", "")
+    query = part if _SELECT.match(part) else ""
     with TemporaryDirectory(prefix="mom-pipeline-") as folder:
-        paths = plain_files(source, part, Path(folder))
+        paths = plain_files(source, SourcePart(part, query, part), Path(folder))
         yield lambda **corrected: guess_files(paths, _values({**given, **corrected}))
 
 
@@ -157,8 +158,12 @@ def start(source: str, yes: bool, **choices: Any) -> None:
         with writing_to(settings, "mom-pipeline start", waiting=warn):
             dataset = own_files(guess, day_of_import(settings))
             if is_imported_otherwise(dataset, settings):
-                question = f"{folder} was made with other options; begin again?"
-                if not (yes or click.confirm(question)):
+                question = f"{folder} was made with other options"
+                if others := n_other_logs(settings):
+                    question += f" and holds {others} log files of other imports, which would go"
+                if yes and others:
+                    raise DatasetError(f"{question}; name another folder with {DATA_DIR_VARIABLE}")
+                if not (yes or click.confirm(f"{question}; begin again?")):
                     click.echo("Nothing was written.")
                     return
                 begin_again(dataset, settings)
@@ -198,7 +203,7 @@ def _agreed(guessing: _Guessing, *, yes: bool) -> Guess | None:
             return None
         for word, _, value in (pair.partition("=") for pair in said.split(",")):
             option = _LABELS.get(word.strip(), f"--{word.strip().replace('_', '-')}")
-            if option in _OPTIONS and option[2:] not in _PARTS:
+            if option in _OPTIONS:
                 corrected[option[2:].replace("-", "_")] = value.strip()
             else:
                 known = ", ".join(("user", "item", *_LABELS))

@@ -19,7 +19,8 @@ from mom_pipeline.comparison.isolated import Budget, out_of_memory, peak_bytes, 
 from mom_pipeline.comparison.methods.interface import Method, Settings
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.ranking.learning import Window
-from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline.core.ranking.topn import hide_seen, top_n, user_blocks
+from mom_pipeline.core.threads import map_blocks
 from mom_pipeline.core.types import Array, Csr
 
 _MATRICES = ("train", "later", "last_days")
@@ -128,15 +129,21 @@ def _answer(
     own = {name: given[name] for name in method.takes}
     fitted = method.fit(train, task.seed, **{**settings, **chosen, **own})
     middle = time.perf_counter()
-    histories = train if fitted.histories is None else fitted.histories
     shape = (len(users), min(task.length, train.shape[1]))
-    with path.open("wb") as out:  # block by block: only one is in memory
+
+    def listed(own: Array) -> Array:
+        scores = fitted.scores(own)
+        if new:
+            hide_seen(scores, train[own])
+        return top_n(scores, shape[1])[0].astype("<i4")
+
+    with path.open("wb") as out:  # some users at a time: not all lists are in memory
         header = {"descr": "<i4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(out, header)
         for start in range(0, len(users), _USERS_PER_WRITE):
-            rows = histories[users[start : start + _USERS_PER_WRITE]]
-            ids, _ = brute_force(rows, fitted.scores, shape[1], exclude_seen=new)
-            out.write(np.ascontiguousarray(ids, dtype="<i4").tobytes())
+            some = users[start : start + _USERS_PER_WRITE]
+            blocks = [some[block] for block in user_blocks(len(some), train.shape[1])]
+            out.writelines(lists.tobytes() for lists in map_blocks(listed, blocks))
     seconds = middle - begin, time.perf_counter() - middle
     return FitAnswer("", *seconds, peak_bytes(), fitted.notes, chosen)
 

@@ -88,21 +88,16 @@ def out_of_memory(memory_bytes: int) -> str:
 
 def peak_bytes() -> int:
     """The most memory this program has had: ru_maxrss begins with that of its parent."""
-    return memory_status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    except (OSError, IndexError):  # another system
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def memory_of_machine() -> int:
     """Return the bytes of memory that this machine has."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def memory_status(name: str) -> int:
-    """Return a figure of /proc/self/status in bytes; 0 where the system does not have it."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-        return int(status.partition(f"{name}:")[2].split()[0]) * 1024
-    except (OSError, IndexError, ValueError):
-        return 0
 
 
 def _work(

@@ -27,10 +27,6 @@ class ComparisonError(MomError):
     """The data or the choice of methods leave nothing to compare."""
 
 
-class DamagedComparison(MomError):
-    """A stored comparison cannot be read back as it was written."""
-
-
 @dataclass(frozen=True)
 class DataDescription:
     """The paper's Table 1 for one split. kind: of data, in a word or two."""
@@ -121,24 +117,15 @@ def save(comparison: Comparison, folder: Path) -> None:
 
 
 def load(folder: Path) -> Comparison:
-    """Read what `save` wrote, without the users' values; DamagedComparison when it is not whole."""
-    try:
-        return TypeAdapter(Comparison).validate_json((folder / SUMMARY).read_bytes())
-    except FileNotFoundError as error:
-        raise DamagedComparison(
-            f"there is no comparison in {folder}; run `mom-pipeline compare`"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise DamagedComparison(
-            f"{folder / SUMMARY} is damaged ({error}); compare again"
-        ) from error
+    """Read what `save` wrote, without the users' values; a ValueError where it is not whole."""
+    return TypeAdapter(Comparison).validate_json((folder / SUMMARY).read_bytes())
 
 
 def newest_until(folder: Path, day: date) -> Comparison | None:
     """The whole comparison of the latest test day up to a day; of several, the newest made."""
     found = []
     for path in folder.glob(f"*/{SUMMARY}"):
-        with suppress(DamagedComparison):
+        with suppress(OSError, ValueError):
             found.append(load(path.parent))
     dated = [comparison for comparison in found if "" < comparison.day <= day.isoformat()]
     return max(dated, key=lambda comparison: (comparison.day, comparison.created), default=None)

@@ -1,18 +1,7 @@
 """Errors of the method. Each says what was expected, what was found and what to do."""
 
-from mom_pipeline.errors import InvalidSetting, MomError
-
-__all__ = [
-    "DamagedModel",
-    "InvalidInteractions",
-    "InvalidSetting",
-    "ModelOfOtherVersion",
-    "MomError",
-    "NotFitted",
-    "RankTooLow",
-    "TooLittleData",
-    "VisitFailed",
-]
+from mom_pipeline.errors import InvalidSetting as InvalidSetting
+from mom_pipeline.errors import MomError as MomError
 
 
 class InvalidInteractions(MomError, ValueError):

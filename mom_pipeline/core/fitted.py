@@ -14,7 +14,7 @@ from mom_pipeline.core.interactions import RowsName, weighted_rows
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.persistence import load_arrays, save_arrays
-from mom_pipeline.core.ranking.bounded import ExactTop
+from mom_pipeline.core.ranking.exact_top import ExactTop
 from mom_pipeline.core.ranking.list_rules import NO_RULES, ListRules
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
@@ -126,7 +126,6 @@ class FittedModel(SentPlain):
     def prepare(self) -> None:
         """Compute now what the first question would otherwise wait for."""
         _ = self.smoothed_item_probs
-        self.top().prepare()
 
     @cached_property
     def _by_components(self) -> ExactTop:

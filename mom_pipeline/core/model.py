@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -42,7 +41,6 @@ from mom_pipeline.core.ranking.score import (
     ranking_name,
     weights_from,
 )
-from mom_pipeline.core.ranking.topn import Scorer
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr, Float64
 
@@ -163,9 +161,9 @@ class MethodOfMoments(FrameApi):
     ) -> Self:
         """Fit to a users x items matrix of counts, sparse or dense. y: ignored.
 
-        held_out: (N, D) later interactions of the same users, or several `Window`s, the newest
-            first, to learn the ranking weights from; without it the newest fifth of X is held out
-            for that purpose, or a random one where no days are known.
+        held_out: (N, D) later interactions of the same users, to learn the ranking weights from;
+            without it the newest fifth of X is held out for that purpose, or a random one where no
+            days are known.
         last_days: (N, D) the day of every entry's last event, above 0, such as
             `date.toordinal()`: the ranking then reads the trends of the items.
         exclude_seen: learn weights for lists without what the user had before.
@@ -301,10 +299,6 @@ class MethodOfMoments(FrameApi):
         best = self.fitted.best(X, n, exclude_seen=exclude_seen, last_days=days, ranking=ranking)
         return best.items, best.scores
 
-    def scorer(self, ranking: RankingName | None = None) -> Scorer:
-        """Return what `recommend` ranks by: a block of histories to scores of all items."""
-        return partial(self.fitted.scores, ranking=ranking)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, whole or not at all."""
         settings = {**self.get_params(), "rows": self._rows}
@@ -427,8 +421,6 @@ class MethodOfMoments(FrameApi):
 
     def _windows(self, X: Csr, held_out: Any, last_days: Csr | None) -> list[Window]:
         """Return what to learn the weights from; nothing where nothing can be hidden."""
-        if isinstance(held_out, list | tuple) and all(isinstance(w, Window) for w in held_out):
-            return list(held_out)
         if held_out is not None:
             later = as_interactions(held_out, n_items=X.shape[1])
             window = Window(X, later, last_days)

@@ -24,6 +24,8 @@ _MOSTLY, _FEW = 0.95, 200
 _MOST_TYPES = 20
 # Characters of a time that tell its day, mostly; rows from which on ids come again.
 _DAY, _MANY = 10, 100
+# A share of empty values from which on another column is rather meant.
+SPARSE = 0.5
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,11 @@ def is_return(event: str) -> bool:
     return any(word in folded(event) for word in words("returns"))
 
 
+def is_lending(event: str) -> bool:
+    """Tell whether a type of events gives something for a time, by its name."""
+    return any(word in folded(event) for word in words("lending"))
+
+
 def named(role: str, name: str) -> tuple[int, ...] | None:
     """Return a key to sort the columns of a role by, the best first; None for no such column."""
     found = rank(role, name)
@@ -123,7 +130,10 @@ def choose(sample: Sample, chosen: dict[str, str]) -> tuple[dict[str, str], list
             chosen[role] = next((n for n in clocks if holds(role, sample.column(n))), "")
             continue
         ranked = sorted((key, name) for name in free if (key := named(role, name)) is not None)
+        if role in ("item_name", "item_group"):  # Lineitem name, beside Lineitem sku
+            ranked.sort(key=lambda one: (one[0], not _beside(one[1], chosen["item"])))
         fitting = [name for _, name in ranked if holds(role, sample.column(name))]
+        fitting.sort(key=lambda name: empty(sample.column(name)) > SPARSE)
         if not fitting and role in ("user", "item"):
             fitting = [name for _, name in ranked]
         if not fitting and role in ("timestamp", "event"):
@@ -139,6 +149,17 @@ def choose(sample: Sample, chosen: dict[str, str]) -> tuple[dict[str, str], list
         free = [name for name in sample.header if name not in chosen.values()]
         chosen["item_name"] = next((name for name in free if _is_name(name, sample)), "")
     return chosen, doubtful
+
+
+def empty(values: Sequence[str]) -> float:
+    """Return the share of values that are not there."""
+    return sum(not value.strip() for value in values) / max(len(values), 1)
+
+
+def _beside(name: str, item: str) -> bool:
+    """Tell whether a column is called by a word of the item's, as the columns of one thing are."""
+    one, two = (set(re.split(r"[\W_]+", folded(text))) - {""} for text in (name, item))
+    return bool(one & two)
 
 
 def _is_serial(role: str, values: Sequence[str]) -> bool:
@@ -167,6 +188,8 @@ def _likely_ids(sample: Sample, chosen: dict[str, str]) -> list[str]:
         decimals = any(_DECIMAL.fullmatch(value) for value in values)
         no_id = any(rank(role, name) is not None for role in (*_NO_ID, "timestamp"))
         if name in chosen.values() or decimals or (no_id and not is_id(name)):
+            continue
+        if empty(values) > SPARSE:
             continue
         first: dict[str, str] = {}
         again = sum(

@@ -85,7 +85,8 @@ def plain_files(source: str, part: SourcePart, folder: Path) -> list[Path]:
 
     source: a file, a folder, a pattern such as `logs/*.csv`, `-` for standard input, or an address.
     """
-    made = folder / f"{len(list(folder.iterdir()))}"
+    made = folder / f"{len(list(folder.iterdir()))}" / "rows"
+    made.parent.mkdir()
     if source == "-":
         return _copied(sys.stdin.buffer, made, part)
     if is_postgres(source):
@@ -103,7 +104,7 @@ def plain_files(source: str, part: SourcePart, folder: Path) -> list[Path]:
         return [plain for one in paths for plain in plain_files(str(one), part, folder)]
     if not path.is_file():
         raise DatasetError(f"{source} is not a file; see how its name is written")
-    return _of_file(path, part, made)
+    return _of_file(path, part, made.with_name(path.name))
 
 
 def _of_file(path: Path, part: SourcePart, made: Path) -> list[Path]:
@@ -165,7 +166,7 @@ def _converted(path: Path, made: Path, query: str) -> Path:
     return made
 
 
-def _copied(stream: Any, made: Path, part: SourcePart, name: str = "copy") -> list[Path]:
+def _copied(stream: Any, made: Path, part: SourcePart, name: str = "rows") -> list[Path]:
     """Copy a stream to a file, and look at that."""
     made.mkdir()
     copy, n_bytes = made / name, 0

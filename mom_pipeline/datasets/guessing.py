@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import duckdb
 
-from mom_pipeline.datasets.columns import ROLES, Sample, choose, named, rank
+from mom_pipeline.datasets.columns import ROLES, SPARSE, Sample, choose, empty, named, rank
 from mom_pipeline.datasets.importing import (
     Dataset,
     EventFields,
@@ -38,7 +38,7 @@ from mom_pipeline.logs.readers import (
 from mom_pipeline.settings import ColumnSettings, LogSettings, checked
 from mom_pipeline.warehouse.connection import literal_path, load_sql, scalar
 
-FIELD_DELIMITERS = (",", ";", "\t", "|", "::")
+FIELD_DELIMITERS = (",", ";", "\t", "|", "::", " ")
 DECIMALS = (".", ",")
 # Lines that are kept to look at, from all over the files, and lines at their beginning.
 _KEPT_LINES = 4_000
@@ -50,6 +50,7 @@ _NEEDED, _NO_TIMES = ("user", "item"), ("weight", "price", "item_name", "item_gr
 _NOTHING = ("", "NULL", "null", "NaN", "nan", "None", r"\N", "#N/A")
 # What stands beside the digits of a number.
 _BESIDE = r"[\s\x{00a0}\x{202f}'’\"$€£¥₹₽]|EUR|USD|GBP|CHF|PLN|zł|kr\.?$|Fr\."
+_IDS = re.compile(r"\S*\d\S*( \S*\d\S*)+")
 _ID_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?")
 
 
@@ -92,6 +93,7 @@ class FoundFile:
     delimiter: str = ","
     encoding: str = "utf-8"
     header_lines: int = 1
+    paths: Mapping[str, str] = field(default_factory=dict)  # of JSON: to what lies in an object
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,10 @@ def guess_files(paths: Sequence[Path], given: Mapping[str, Any]) -> Guess:
     if options.weight and "decimal" not in given:
         decimal, note = _decimal(sample.column(options.weight), files[0].delimiter)
         options, notes = replace(options, decimal=decimal), [*notes, note]
+    for role in _NEEDED:
+        if (share := empty(sample.column(getattr(options, role)))) > SPARSE:
+            notes.append(f"{share:.0%} of the rows have no {role}, and are set aside: look whether")
+            notes[-1] += f" another column is meant (--{role})"
     if not files[0].header_lines and files[0].file_format == "csv":
         notes.append("the file has no header: its columns are called by their numbers")
     told, weights = tuple(filter(None, notes)), given.get("event_weights", {})
@@ -239,7 +245,7 @@ def _raw_file(file: FoundFile, options: ImportOptions, day: date) -> RawFile:
     texts = _parquet_texts(file.path) if file.file_format == "parquet" else {}
     return RawFile(
         file.path,
-        events.select(json_fields(read, len(options.columns), exact_ids=False)),
+        events.select(json_fields(read, len(options.columns), exact_ids=False, nested=file.paths)),
         encoding=file.encoding,
         texts={name: texts[name] for name in read if texts},
     )
@@ -271,8 +277,8 @@ def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile,
     if not lines:
         raise DatasetError(f"{path} is empty; give a file with a line per event")
     if lines[0].lstrip().startswith("{"):
-        sample = _json_sample(path, lines)
-        return FoundFile(path, sample.header, "jsonl", encoding=encoding), sample
+        sample, paths = _json_sample(path, lines)
+        return FoundFile(path, sample.header, "jsonl", encoding=encoding, paths=paths), sample
     delimiter = given.get("delimiter") or _delimiter(path, lines[:_FIRST_LINES])
     rows = _cut(lines, delimiter)
     width = Counter(map(_filled, rows)).most_common(1)[0][0]
@@ -364,7 +370,14 @@ def _delimiter(path: Path, lines: Sequence[str]) -> str:
         return n / len(widths), width
 
     fits = {one: cut(one) for one in FIELD_DELIMITERS}
+    blank = fits.pop(" ")  # between ids alone: names have blanks too
     good = {one: fit for one, fit in fits.items() if fit[1] > 1 and fit[0] > 0.5}
+    if (
+        not good
+        and blank[0] == 1
+        and all(re.search(r"^\S*\d\S*( \S*\d\S*)+$", x) for x in lines[1:])
+    ):
+        return " "
     if not good:
         raise DatasetError(
             f"{path}: no delimiter of {', '.join(map(repr, FIELD_DELIMITERS))} gives a user and an "
@@ -421,17 +434,31 @@ def _parquet_sample(path: Path, n_rows: int) -> Sample:
     return Sample(tuple(columns), [["" if v is None else v for v in row] for row in rows])
 
 
-def _json_sample(path: Path, lines: Sequence[str]) -> Sample:
+def _json_sample(path: Path, lines: Sequence[str]) -> tuple[Sample, dict[str, str]]:
+    """Return rows of the objects, and the paths to what lies in objects of theirs: user.id."""
     objects = []
     for line in lines:
         with suppress(ValueError, RecursionError):
             objects.append(json.loads(line, parse_int=str, parse_float=str))
-    objects = [value for value in objects if isinstance(value, dict)]
-    names = tuple(dict.fromkeys(name for value in objects[:_FIRST_LINES] for name in value))
-    if not names:
+    rows = [_flat(value, "$") for value in objects if isinstance(value, dict)]
+    paths = {name: at for row in rows[:_FIRST_LINES] for name, (at, _) in row.items()}
+    if not paths:
         raise DatasetError(f"{path}: no line is a JSON object; the first is {lines[0][:120]!r}")
-    rows = [["" if v.get(n) is None else str(v.get(n)) for n in names] for v in objects]
-    return Sample(names, rows)
+    values = [[str(row.get(name, ("", ""))[1]) for name in paths] for row in rows]
+    nested = {name: at for name, at in paths.items() if at != f'$."{name}"'}
+    return Sample(tuple(paths), values), nested
+
+
+def _flat(value: Mapping[str, Any], at: str, before: str = "") -> dict[str, tuple[str, Any]]:
+    """Return what an object holds by its name, with the path to it; a.b is b in the object a."""
+    found: dict[str, tuple[str, Any]] = {}
+    for key, part in value.items():
+        name, path = f"{before}{key}", f'{at}."{key}"'
+        if isinstance(part, dict):
+            found |= _flat(part, path, f"{name}.")
+        elif not isinstance(part, list):
+            found[name] = path, "" if part is None else part
+    return found
 
 
 def _columns(

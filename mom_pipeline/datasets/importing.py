@@ -22,7 +22,7 @@ from mom_pipeline.artifacts.scratch import scratch_folder
 from mom_pipeline.catalogue import Catalogue, Item, tidy
 from mom_pipeline.core.files import sync_folder, write_bytes, write_text
 from mom_pipeline.core.threads import map_blocks
-from mom_pipeline.datasets.columns import is_return
+from mom_pipeline.datasets.columns import is_lending, is_return
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.logfiles import FIRST_DAY, LAST_DAY, LogFile, discover
 from mom_pipeline.logs.readers import (
@@ -234,6 +234,12 @@ def is_imported_otherwise(dataset: Dataset, settings: Settings) -> bool:
     )
 
 
+def n_other_logs(settings: Settings) -> int:
+    """The log files that the last import did not write, such as those of later days."""
+    summary, there = read_summary(settings), discover(settings.logs_dir).files
+    return len(there) - (summary.days if summary else 0)
+
+
 def begin_again(dataset: Dataset, settings: Settings) -> None:
     """Remove what was made of an import; what a person wrote, or had erased, stays."""
     for folder in (
@@ -307,6 +313,8 @@ def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, .
             f"{min(counts)!r}; give the column of the types (--event), or --event '' for none"
         )
     returns = [event for event in counts if is_return(event)]
+    # What was lent comes back: it was wanted all the same.
+    back = 0.0 if any(map(is_lending, counts)) else -1.0
     query = load_sql("datasets/type_rates.sql")
     found = connection.execute(query, {"returns": returns}).fetchall()
     rates = {event: rate for event, _, rate in found}
@@ -315,7 +323,7 @@ def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, .
     least = min(telling.values(), default=1.0)
 
     def weight(event: str) -> float:
-        measured = -1.0 if event in returns else min(10.0, telling.get(event, least) / least)
+        measured = back if event in returns else min(10.0, telling.get(event, least) / least)
         return float(dataset.event_weights.get(event, round(measured)))
 
     return tuple(EventType(e, n, rates.get(e, 0.0), weight(e)) for e, n in counts.items())

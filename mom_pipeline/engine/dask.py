@@ -177,17 +177,19 @@ def dask_engine(address: str = "", *, n_workers: int = 2) -> Iterator[DaskEngine
     """Connect to a scheduler, such as tcp://10.0.0.1:8786, or start workers on loopback."""
     with ExitStack() as stack:
         if not address:
-            cluster = LocalCluster(
+            cluster = _opened(
+                LocalCluster,
                 n_workers=n_workers,
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
                 protocol="tcp://",
             )
-            yield DaskEngine(stack.enter_context(_client(stack.enter_context(cluster))))
+            client = stack.enter_context(_opened(Client, stack.enter_context(cluster)))
+            yield DaskEngine(client)
             return
         try:
-            client = stack.enter_context(_client(address, timeout=_CONNECT_SECONDS))
+            client = stack.enter_context(_opened(Client, address, timeout=_CONNECT_SECONDS))
         except (OSError, ValueError) as error:
             raise EngineUnreachable(
                 f"no Dask scheduler answers at {address} within {_CONNECT_SECONDS} s ({error}); "
@@ -204,20 +206,20 @@ def dask_engine(address: str = "", *, n_workers: int = 2) -> Iterator[DaskEngine
 
 
 @contextmanager
-def _client(*where: Any, **how: Any) -> Iterator[Client]:
-    """A client, which is closed at the end of the block.
+def _opened(kind: Callable[..., Any], *where: Any, **how: Any) -> Iterator[Any]:
+    """A client or a cluster, which is closed at the end of the block.
 
-    Clients share a lock, which their start and their end hold. One that was left behind, of a
-    scheduler that died, say, is closed when it is collected as garbage: were that in between, it
-    would wait for the lock forever.
+    All of them share a lock, which their start and their end hold. A client that was left behind,
+    of a scheduler that died, say, is closed when it is collected as garbage: were that in between,
+    it would wait for the lock forever.
     """
     with _no_collection():
-        client = Client(*where, **how)
+        opened = kind(*where, **how)
     try:
-        yield client
+        yield opened
     finally:
         with _no_collection():
-            client.close()
+            opened.close()
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting, MomError, VisitFailed
+from mom_pipeline.core.errors import MomError, VisitFailed
 from mom_pipeline.core.files import sha256_of
 from mom_pipeline.core.moments.users import UserRows, spread
 from mom_pipeline.core.threads import cut
@@ -151,8 +151,6 @@ class ShardWriter:
     """Takes blocks of users; readers see the former manifest until the block ends well."""
 
     def __init__(self, url: str, n_items: int, n_shards: int, *, with_days: bool = False) -> None:
-        if n_shards < 1:
-            raise InvalidSetting(f"n_shards must be at least 1, found {n_shards}")
         self._url, self._n_items, self._with_days = absolute(url), n_items, with_days
         self._schema = _SCHEMA.append(_DAY) if with_days else _SCHEMA
         self._fs, self._folder = url_to_fs(url)
@@ -174,10 +172,6 @@ class ShardWriter:
 
     def add(self, block: Csr, last_days: Csr | None = None) -> None:
         """Add the next users, (users, D), empty rows without a shard, and their last days."""
-        if block.shape[1] != self._n_items:
-            raise InvalidInteractions(
-                f"expected rows of {self._n_items} items, found {block.shape[1]}"
-            )
         lengths = np.diff(block.indptr)
         users = np.repeat(np.arange(len(lengths)) + self._n_users, lengths)
         columns: list[Array] = [users, block.indices, block.data]

@@ -17,6 +17,7 @@ from mom_pipeline.erasure.tables import (
     remove_pages,
     rows_of,
 )
+from mom_pipeline.groups.names import outdate_groups
 from mom_pipeline.logs.decisions import keep_admitted
 from mom_pipeline.pipeline.days import Days
 from mom_pipeline.segments import USERS_FILE, erase_lines_of_users
@@ -87,6 +88,7 @@ def storage_steps(settings: Settings, traces: UserTraces, first: date) -> Iterat
     yield "warehouse", partial(erase_rows, warehouse, users)
     yield "decisions", partial(keep_admitted, warehouse, first)
     yield "days", partial(erase_from_days, Days(settings, warehouse), first)
+    yield "groups", partial(outdate_groups, settings)
     yield "pages and exports", partial(remove_pages, settings)
     left_behind = partial(remove_left_behind, settings, of_duckdb=True)
     yield "temporary files", lambda: {"temporary files": left_behind()}

@@ -31,7 +31,7 @@ STAYS = (
     "figures of days before, which are sums and means over everybody, and decisions: days that "
     "were admitted or excluded",
     "what was written elsewhere: copies of the folder, exports and reports that were fetched, "
-    "tables in other databases, shards of `engine.shards_url`, alerts",
+    "sums that were shared, tables in other databases, shards of `engine.shards_url`, alerts",
 )
 
 

@@ -13,6 +13,7 @@ from mom_pipeline.logs.ledger import reasons_text, reject_reasons
 from mom_pipeline.pipeline.days import INPUTS, LOGS, OF_FILES, Days
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse, scalar
+from mom_pipeline.warehouse.lists import checksum_path
 from mom_pipeline.warehouse.materializations import record
 from mom_pipeline.warehouse.matrix import KINDS, extend_dictionaries, logs_fingerprints
 
@@ -137,6 +138,8 @@ def remove_pages(settings: Settings) -> Counter[str]:
     pages = {"exports": list(exports), "reports": list(reports)}
     for path in (*pages["exports"], *pages["reports"]):
         path.unlink()
+    for path in pages["exports"]:
+        checksum_path(path).unlink(missing_ok=True)
     counts = Counter({kind: len(paths) for kind, paths in pages.items()})
     for summary in settings.comparisons_dir.glob("*/comparison.json"):
         try:

@@ -12,8 +12,8 @@ from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import OWN_FEATURES
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.exports.tables import NotExported, check_path
-from mom_pipeline.serving.recommender import list_rules
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.rules import Rules
 from mom_pipeline.serving.served_model import ServedModel
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import load_sql
@@ -44,26 +44,24 @@ class ModelFile:
 def write_model_file(settings: Settings, path: Path) -> ModelFile:
     """Write the model in use to a new file, whole or not at all."""
     check_path(path, settings)
-    served, rules = ModelRegistry(settings.models_dir).champion(), list_rules(settings)
+    served, rules = ModelRegistry(settings.models_dir).champion(), Rules.of(settings)
     ranking = served.model.pair_ranking
     if ranking is None or ranking.days is None:
         raise NotExported(
             f"the model {served.manifest.version} ranks by its components alone, or without days; "
             'a file holds the ranking "three-moment" of dated logs'
         )
-    excluding = served.model.excluding(rules["left_out"], served.item_ids)
+    excluding = served.model.excluding(rules.left_out, served.item_ids)
     tables = {
         "model": {
             "version": np.array([served.manifest.version], dtype=object),
             "day": np.array([served.manifest.day], dtype=object),
             "number": np.array([ranking.score.newest]),
-            "exclude_seen": np.array([rules["exclude_seen"]]),
+            "exclude_seen": np.array([rules.exclude_seen]),
         },
         "items": _items(served, ranking)
         | {
-            "name": np.array(
-                [rules["catalogue"].name(str(y)) for y in served.item_ids], dtype=object
-            ),
+            "name": np.array([rules.catalogue.name(str(y)) for y in served.item_ids], dtype=object),
             "candidate": excluding.candidates,
         },
         "users": _users(served, ranking),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import duckdb
+import numpy as np
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.files import replacing
@@ -26,17 +27,10 @@ _LISTS = """
 CREATE TABLE exported AS
 SELECT model, $day::DATE AS day, user_id, rank, item_id, item_name AS name, score, reason
 FROM read_parquet($path) WHERE rank <= $n ORDER BY user_id, rank"""
-_GROUPS = """
-CREATE TABLE exported (
-    model VARCHAR, day DATE, user_id VARCHAR, rank INTEGER, group_number INTEGER, name VARCHAR,
-    share DOUBLE
-)"""
-_BLOCK = """
-INSERT INTO exported SELECT $model, $day::DATE, user_id, rank, number, name, share FROM block"""
-_AUDIENCE = """
-CREATE TABLE exported (model VARCHAR, day DATE, user_id VARCHAR, name VARCHAR, share DOUBLE)"""
-_OF_AUDIENCE = """
-INSERT INTO exported SELECT $model, $day::DATE, user_id, $name, share FROM block"""
+_COLUMNS = {
+    "groups": "user_id VARCHAR, rank INTEGER, group_number INTEGER, name VARCHAR, share DOUBLE",
+    "audience": "user_id VARCHAR, name VARCHAR, share DOUBLE",
+}
 _FORMULAS = """
 SELECT count(DISTINCT id), min(id)
 FROM (SELECT unnest([*COLUMNS('.*_id')]) AS id FROM exported)
@@ -94,33 +88,49 @@ class Written:
 
 def write_output(settings: Settings, output: Output) -> Written:
     """Replace a file as a whole, or a table in one transaction; NotExported where it cannot be."""
+    groups = Recommender.open(settings.data_dir).groups if output.what == "groups" else None
+    return _write(settings, output, groups.members(output.n) if groups else ())
+
+
+def write_audience(
+    settings: Settings, output: Output, name: str, people: Iterable[tuple[Array, Float64]]
+) -> Written:
+    """Write some people, each with a share, the largest first, as `write_output` does."""
+    blocks = (
+        {"user_id": ids, "name": np.full(len(ids), name, dtype=object), "share": shares}
+        for ids, shares in people
+    )
+    return _write(settings, output, blocks, order="ORDER BY share DESC, user_id")
+
+
+def _write(
+    settings: Settings, output: Output, blocks: Iterable[dict[str, Array]], order: str = ""
+) -> Written:
+    """Write the lists, or blocks of people with the columns of the output."""
     manifest = ModelRegistry(settings.models_dir).champion().manifest
     check_output(output, settings)
     with duckdb.connect() as connection:
         if output.what == "lists":
             _lists(connection, settings, manifest, output.n or settings.serving.list_length)
         else:
-            _groups(connection, settings, manifest, output.n)
-        return _write(connection, output, manifest)
-
-
-def write_audience(
-    settings: Settings, output: Output, name: str, people: Iterable[tuple[Array, Float64]]
-) -> Written:
-    """Write some people, each with a share, in the order of these, as `write_output` does."""
-    manifest = ModelRegistry(settings.models_dir).champion().manifest
-    check_output(output, settings)
-    with duckdb.connect() as connection:
-        connection.execute(_AUDIENCE)
-        named = {"model": manifest.version, "day": manifest.day, "name": name}
-        for ids, shares in people:
-            connection.register("block", {"user_id": ids, "share": shares})
-            connection.execute(_OF_AUDIENCE, named)
-            connection.unregister("block")
-        connection.execute(
-            "CREATE OR REPLACE TABLE exported AS FROM exported ORDER BY share DESC, user_id"
-        )
-        return _write(connection, output, manifest)
+            columns = f"model VARCHAR, day DATE, {_COLUMNS[output.what]}"
+            connection.execute(f"CREATE TABLE exported ({columns})")
+            for block in blocks:
+                connection.register("block", block)
+                insert = "INSERT INTO exported SELECT $model, $day::DATE, * FROM block"
+                connection.execute(insert, {"model": manifest.version, "day": manifest.day})
+                connection.unregister("block")
+            if order:
+                connection.execute(f"CREATE OR REPLACE TABLE exported AS FROM exported {order}")
+        if output.kind == "postgres":
+            _to_postgres(output, connection)
+        elif output.kind == "duckdb":
+            _to_duckdb(output, connection)
+        else:
+            _to_file(Path(output.to), output.kind, connection)
+        counted = connection.execute("SELECT count(*), count(DISTINCT user_id) FROM exported")
+        rows, people = counted.fetchall()[0]
+    return Written(manifest.version, manifest.day, rows, people)
 
 
 def check_output(output: Output, settings: Settings) -> None:
@@ -132,18 +142,6 @@ def check_output(output: Output, settings: Settings) -> None:
         raise NotExported(
             f"{output.to} must end with .{known} or .duckdb, or --format must be given"
         )
-
-
-def _write(connection: Connection, output: Output, manifest: Manifest) -> Written:
-    if output.kind == "postgres":
-        _to_postgres(output, connection)
-    elif output.kind == "duckdb":
-        _to_duckdb(output, connection)
-    else:
-        _to_file(Path(output.to), output.kind, connection)
-    counted = connection.execute("SELECT count(*), count(DISTINCT user_id) FROM exported")
-    rows, people = counted.fetchall()[0]
-    return Written(manifest.version, manifest.day, rows, people)
 
 
 def check_path(path: Path, settings: Settings) -> None:
@@ -170,15 +168,6 @@ def _lists(connection: Connection, settings: Settings, manifest: Manifest, n: in
             f"{path} holds the lists of {models[0][0]}, in use is {manifest.version}; "
             "`mom-pipeline update` writes them anew"
         )
-
-
-def _groups(connection: Connection, settings: Settings, manifest: Manifest, n: int | None) -> None:
-    """Compute the groups of everybody with a history, the largest share first."""
-    connection.execute(_GROUPS)
-    for block in Recommender.open(settings.data_dir).groups.members(n):
-        connection.register("block", block)
-        connection.execute(_BLOCK, {"model": manifest.version, "day": manifest.day})
-        connection.unregister("block")
 
 
 def _to_file(path: Path, kind: str, connection: Connection) -> None:

@@ -53,10 +53,14 @@ class NamedGroup:
 
 @dataclass(frozen=True)
 class KeptGroups:
-    """What is kept of groups from day to day. support: how many the people support."""
+    """What is kept of groups from day to day. support: how many the people support.
+
+    names: the first `present` are of the newest model, the others what a person named before.
+    """
 
     names: Sequence[NamedGroup] = ()
     support: SupportCurve | None = None
+    present: int = 0
 
 
 def kept_groups(settings: Settings) -> KeptGroups:
@@ -65,7 +69,8 @@ def kept_groups(settings: Settings) -> KeptGroups:
     try:
         kept = json.loads(path.read_bytes())
         support = SupportCurve(**kept["support"]) if kept["support"] else None
-        return KeptGroups([NamedGroup(**each) for each in kept["names"]], support)
+        names = [NamedGroup(**each) for each in kept["names"]]
+        return KeptGroups(names, support, kept.get("present", len(names)))
     except FileNotFoundError:
         return KeptGroups()
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -83,9 +88,39 @@ def keep_groups(
         kept = kept_groups(settings)
         own = [each for each in kept.names if each.by == "person"]
         others = [e for e in own if not any(_cosine(e.profile, n.profile) >= _LIKE for n in names)]
-        now = KeptGroups([*names, *others], support or kept.support)
-        text = json.dumps(asdict(now), ensure_ascii=False, indent=0)
-        write_text(settings.shop_dir / NAMES_FILE, text + "\n")
+        _write(settings, KeptGroups([*names, *others], support or kept.support, len(names)))
+
+
+def _write(settings: Settings, kept: KeptGroups) -> None:
+    text = json.dumps(asdict(kept), ensure_ascii=False, indent=0)
+    write_text(settings.shop_dir / NAMES_FILE, text + "\n")
+
+
+def outdate_groups(settings: Settings) -> Mapping[str, int]:
+    """Count all that is kept as of earlier models: the names go to groups of the next one.
+
+    A file that cannot be read is removed.
+    """
+    path = settings.shop_dir / NAMES_FILE
+    with locked(settings.shop_dir):
+        try:
+            names = kept_groups(settings).names
+        except MomError:
+            path.unlink()
+        else:
+            if names:
+                _write(settings, KeptGroups(names))
+    return {}
+
+
+def forget_absent_groups(settings: Settings) -> Mapping[str, int]:
+    """Remove names of groups, with their items, that the newest model has not; how many."""
+    with locked(settings.shop_dir):
+        kept = kept_groups(settings)
+        gone = kept.names[kept.present :]
+        if gone:
+            _write(settings, replace(kept, names=kept.names[: kept.present]))
+    return {"names of groups that are no more": len(gone)}
 
 
 def named_groups(

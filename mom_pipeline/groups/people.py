@@ -20,11 +20,20 @@ _DAYS, WEEK = 60, 7
 _Z = 1.959964  # of 95 %
 
 
-def supported(agreement: Sequence[float], K: int, least: float = MIN_AGREEMENT) -> Array:
-    """The groups that two halves of the people agree on; all where nothing or none is known so."""
+def supported(
+    agreement: Sequence[float], K: int, least: float = 0.0, most: int | None = None
+) -> Array:
+    """The groups that two halves of the people agree on; all where nothing or none is known so.
+
+    least: what they agree on by chance, if that is more than `MIN_AGREEMENT`.
+    most: as many as the people support, the best first, since among more columns of one basis
+    there are some in which noise agrees; None for any number.
+    """
     if len(agreement) != K:
         return np.arange(K)
-    found = np.flatnonzero(np.asarray(agreement) >= least)
+    level = np.asarray(agreement)
+    best = np.argsort(-level, kind="stable")[:most]
+    found = np.sort(best[level[best] >= max(least, MIN_AGREEMENT)])
     return found if len(found) else np.arange(K)
 
 

@@ -192,11 +192,13 @@ def delimited_fields(layout: Layout) -> Query:
     return Query(load_sql("logs/delimited_fields.sql"), layout.parameters)
 
 
-def json_fields(names: Sequence[str], n_required: int, *, exact_ids: bool) -> Query:
+def json_fields(
+    names: Sequence[str], n_required: int, *, exact_ids: bool, nested: Mapping[str, str] = {}
+) -> Query:
     """SELECT line, text, format_problem, f: some keys, user and item first; exact ids are whole."""
     parameters: dict[str, object] = {
         "names": list(names),
-        "paths": [f'$."{name}"' for name in names],
+        "paths": [nested.get(name, f'$."{name}"') for name in names],
         "n_required": n_required,
         "exact_ids": exact_ids,
         "mark": MARK,
@@ -302,6 +304,7 @@ _NAMED = {
     ),
     "epoch_s": (f"make_timestamptz((1000000 * {_WIDE.format(16, 6)})::BIGINT)", _EPOCH),
     "epoch_ms": (f"make_timestamptz((1000 * {_WIDE.format(18, 3)})::BIGINT)", _EPOCH),
+    "epoch_us": ("make_timestamptz(TRY_CAST(time_text AS BIGINT))", "-?[0-9]{1,18}"),
     # Days since 1899-12-30, to the second, in the zone of the logs; 25569 is 1970-01-01.
     "excel": (
         "make_timestamp(1000000 * round(86400 * "

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,9 @@ from mom_pipeline.logs.ledger import LedgerEntry, ledger_entries
 from mom_pipeline.serving.diff import compare_versions
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.rates import Rate, rates
-from mom_pipeline.serving.recommender import Recommender, list_rules
+from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.rules import Rules
 from mom_pipeline.serving.served_model import Manifest, ModelFigures, ServedModel
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
@@ -104,8 +104,8 @@ def gather(settings: Settings, day: date) -> ReportData:
     served = registry.load(reported_version(registry, day))
     if served.figures is None:
         raise NothingToReport(f"{served.manifest.version} has no figures of its fit")
-    rules = list_rules(settings)
-    recommender, catalogue = Recommender(served, **rules), rules["catalogue"]
+    rules = Rules.of(settings)
+    recommender, catalogue = Recommender(served, rules), rules.catalogue
     # Some users, the same every time: neither the first nor the busiest.
     order = np.random.default_rng(0).permutation(len(served.user_ids))
     users = [str(served.user_ids[u]) for u in order[:_PEOPLE]]
@@ -205,7 +205,7 @@ def _components(
     )
 
 
-def _in_use(registry: ModelRegistry, served: ServedModel, rules: dict[str, Any]) -> InUse | None:
+def _in_use(registry: ModelRegistry, served: ServedModel, rules: Rules) -> InUse | None:
     """When and why the model came in use, and how its lists differ from those of the one before."""
     version, history = served.manifest.version, registry.history()
     last = next((e for e in reversed(history) if e.version == version), None)

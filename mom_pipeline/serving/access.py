@@ -39,15 +39,33 @@ class TokenNameUnknown(MomError):
     """There is no token of that name, or there is one already."""
 
 
-class NamedTokens:
-    """The tokens of a data folder: name -> sha256."""
+class TokenMissing(MomError):
+    """A service for other machines without a token."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._path = settings.shop_dir / "tokens.json"
+
+class Tokens:
+    """The tokens of a data folder: name -> sha256; and one that has no name."""
+
+    def __init__(self, settings: Settings, own: str = "") -> None:
+        self._path, self._own = settings.shop_dir / "tokens.json", own
         self._read: tuple[int, dict[str, str]] = 0, {}
 
+    def require(self, host: str) -> None:
+        """Raise TokenMissing where there is no token, or one that could be guessed."""
+        if len(self._own) < SHORTEST and (self._own or not self.hashes()):
+            given = f"one of {len(self._own)} characters" if self._own else "none"
+            raise TokenMissing(
+                f"--host {host} lets other machines ask what people took, so {VARIABLE} must hold "
+                f"a secret of {SHORTEST} characters or more, found {given}; set it, or make one "
+                "with `mom-pipeline token NAME`, or leave --host and --proxy out"
+            )
+
+    def every_hash(self) -> set[str]:
+        """Of all that hold now."""
+        return {*self.hashes().values(), *([_hash(self._own)] if self._own else [])}
+
     def hashes(self) -> dict[str, str]:
-        """As the file has them now."""
+        """By name, as the file has them now."""
         try:
             changed = self._path.stat().st_mtime_ns
             if changed != self._read[0]:
@@ -77,35 +95,17 @@ class NamedTokens:
         write_text(self._path, json.dumps(hashes, indent=1) + "\n")
 
 
-class TokenMissing(MomError):
-    """A service for other machines without a token."""
-
-
-def require_token(host: str, token: str | None, named: NamedTokens) -> None:
-    """Raise TokenMissing where there is no token, or one that could be guessed."""
-    if len(token or "") < SHORTEST and (token or not named.hashes()):
-        given = "none" if not token else f"one of {len(token)} characters"
-        raise TokenMissing(
-            f"--host {host} lets other machines ask what people took, so {VARIABLE} must hold a "
-            f"secret of {SHORTEST} characters or more, found {given}; set it, or make one with "
-            "`mom-pipeline token NAME`, or leave --host and --proxy out"
-        )
-
-
 class TokenGuard:
     """Lets only requests with a token, or for paths open to all, reach an application."""
 
     def __init__(
         self,
         app: ASGIApp,
-        token: str | None = None,
-        named: NamedTokens | None = None,
-        *,
+        tokens: Tokens,
         origins: Collection[str] = (),
         open_to_all: Collection[str] = OPEN,
     ) -> None:
-        self._app, self._named = app, named
-        self._token, self._key = token, secrets.token_bytes(32)
+        self._app, self._tokens, self._key = app, tokens, secrets.token_bytes(32)
         self._origins, self._open = frozenset(origins), frozenset(open_to_all)
         self._bearer = HTTPBearer(auto_error=False)
 
@@ -124,7 +124,7 @@ class TokenGuard:
             return PlainTextResponse(said, 403, HEADERS)
         if request.url.path in self._open:
             return self._app
-        hashes = {*([_hash(self._token)] if self._token else []), *self._hashes()}
+        hashes = self._tokens.every_hash()
         if "token" in request.query_params:
             # A token that is given has to be right, whatever else comes with it.
             given = _hash(request.query_params["token"])
@@ -135,9 +135,6 @@ class TokenGuard:
         cookie = request.cookies.get(COOKIE, "")
         allowed = _among(sent, hashes) or _among(cookie, {self._session(h) for h in hashes})
         return self._app if allowed else _refusal()
-
-    def _hashes(self) -> Collection[str]:
-        return self._named.hashes().values() if self._named else ()
 
     def _session(self, token_hash: str) -> str:
         """The cookie of a token in this run."""

@@ -217,10 +217,18 @@ class History(ModelAnswer):
     items: tuple[HistoryEntry, ...]
 
 
+class TypicalItem(NamedItem):
+    """An item and the share of a group's people who took it, with its 95 % interval."""
+
+    taken: float
+    taken_interval: tuple[float, float]
+
+
 class Group(ModelAnswer):
     """People of one component. people, size: how many, and their share of all, with its interval.
 
     agreement: of two halves of the people, each fitted for itself; None where not known.
+    uncertain: halves with nothing in common agree as well on some component.
     items: what sets them apart.  by_day: their share of the people of the week up to each day.
     change, change_error: of that share in four weeks, and the half of its 95 % interval.
     place: x, y and radius on a map of side 1, on which no group covers another.
@@ -232,7 +240,8 @@ class Group(ModelAnswer):
     size: float
     size_interval: tuple[float, float]
     agreement: float | None
-    items: tuple[NamedItem, ...]
+    uncertain: bool
+    items: tuple[TypicalItem, ...]
     by_day: tuple[float, ...]
     change: float | None
     change_error: float | None
@@ -281,7 +290,7 @@ class GroupPage(Group):
     at_least: float
     members: int
     against: str
-    apart: tuple[NamedItem, ...]
+    apart: tuple[TypicalItem, ...]
     the_other_takes: tuple[NamedItem, ...]
 
 
@@ -321,17 +330,6 @@ class Evaluations(ModelAnswer):
     """How good the lists were, the oldest day first."""
 
     days: tuple[EvaluatedDay, ...]
-
-
-class EventsCounted(ModelAnswer):
-    """What is on the disk of a request. known: ids that were counted before.
-
-    erased: of people who were erased; nothing of these is kept.
-    """
-
-    accepted: int
-    known: int
-    erased: int
 
 
 class ShopItemSaid(ModelAnswer):

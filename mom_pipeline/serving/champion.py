@@ -8,15 +8,15 @@ too, and changes the rules of the models that are loaded.
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
-from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.errors import DamagedModel
 from mom_pipeline.errors import MomError
+from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.rates import Trial
-from mom_pipeline.serving.recommender import Recommender, Since, list_rules
+from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry, NoChampion, UnknownVersion
-from mom_pipeline.serving.shop_items import ShopItem, rules_stamp, shop_items
+from mom_pipeline.serving.rules import Rules, rules_stamp
 from mom_pipeline.settings import Settings
 
 _LOOK_EVERY_SECONDS = 0.25
@@ -28,31 +28,19 @@ NO_MODEL = "no model is promoted yet; run `mom-pipeline update`"
 class Champion:
     """The model in use now; a context manager that watches the registry while it is open.
 
-    settings: whose rules hold, and are watched; without them there are none.
-    since: what users took since a day.  problem: why the promoted model is not the one in use.
+    problem: why the promoted model is not the one in use.
     loads: False where another process loads a new champion, and this one is to be replaced.
     """
 
-    def __init__(
-        self,
-        registry: ModelRegistry,
-        settings: Settings | None = None,
-        on_change: Callable[[str], None] = lambda message: None,
-        *,
-        since: Since | None = None,
-    ) -> None:
-        self.registry, self.settings = registry, settings
+    def __init__(self, settings: Settings, say: Callable[[str], None] = lambda said: None) -> None:
+        self.registry, self.settings = ModelRegistry(settings.models_dir), settings
+        self.events, self.say = EventStore(settings), say
         self.problem: str | None = None
         self.loads = True
         self._said: str | None = None
         self._rules_problem: str | None = None
         self.trial: Trial | None = None
-        self._since, self._on_change = since, on_change
-        self._rules, self._said_of = dict[str, Any](), dict[str, ShopItem]()
-        self._stamp: object = None
-        if settings is not None:
-            self._stamp = rules_stamp(settings)
-            self._rules, self._said_of = list_rules(settings), shop_items(settings)
+        self._read_rules()
         self._current: Recommender | None = None
         self._tried: Recommender | None = None
         self._failed: tuple[str | None, float] = None, 0.0  # the version, and when to try again
@@ -94,17 +82,16 @@ class Champion:
 
     def knows(self, item: str) -> bool:
         """Whether an item is of this shop: of the model, or of what was said of items."""
-        current, catalogue = self._current, self._rules.get("catalogue", Catalogue())
-        if current is None and not catalogue.items:
+        current, items = self._current, self._rules.catalogue.items
+        if current is None and not items:
             return True
         in_model = current is not None and current.has_item(item)
-        return in_model or item in catalogue.items or item in self._said_of
+        return in_model or item in items or item in self._rules.said_of
 
     @property
     def shows_pictures(self) -> bool:
         """Whether items.csv names pictures, which lie elsewhere."""
-        catalogue: Catalogue = self._rules.get("catalogue", Catalogue())
-        return any(entry.image for entry in catalogue.items.values())
+        return any(entry.image for entry in self._rules.catalogue.items.values())
 
     def look(self) -> str | None:
         """Take up other rules, a trial, another champion; return the version in use.
@@ -115,22 +102,25 @@ class Champion:
             said = self._look_at_rules() or self._look_at_trial()
             self.problem = self._look_at_champion() or said
             if self.loads and self.problem and self.problem != self._said:
-                self._on_change(self.problem)
+                self.say(self.problem)
             self._said = self.problem
             return self.version()
 
+    def _read_rules(self) -> None:
+        self._stamp = rules_stamp(self.settings)
+        self._rules = Rules.of(self.settings)
+
     def _look_at_rules(self) -> str | None:
-        if self.settings is None or (stamp := rules_stamp(self.settings)) == self._stamp:
-            return self._rules_problem
-        try:
-            self._rules, self._said_of = list_rules(self.settings), shop_items(self.settings)
-            for name in ("_current", "_tried"):
-                if (model := getattr(self, name)) is not None:
-                    setattr(self, name, model.with_rules(self._rules))
-            self._rules_problem = None
-        except MomError as error:
-            self._rules_problem = f"the rules of lists stay as they were: {error}"
-        self._stamp = stamp
+        if rules_stamp(self.settings) != self._stamp:
+            try:
+                self._read_rules()
+                self._current, self._tried = (
+                    model and model.with_rules(self._rules)
+                    for model in (self._current, self._tried)
+                )
+                self._rules_problem = None
+            except MomError as error:
+                self._rules_problem = f"the rules of lists stay as they were: {error}"
         return self._rules_problem
 
     def _look_at_trial(self) -> str | None:
@@ -155,7 +145,7 @@ class Champion:
                 if not self.loads:
                     return f"{version} is promoted; {kept or 'none'} answers until it is loaded"
                 self._current = self._loaded(str(version))
-                self._on_change(f"Model {version} is in use.")
+                self.say(f"Model {version} is in use.")
             self._failed = None, 0.0
         except Exception as error:
             # Whatever it is, the model before keeps answering, and the watch goes on.
@@ -165,7 +155,8 @@ class Champion:
         return None
 
     def _loaded(self, version: str) -> Recommender:
-        return Recommender(self.registry.load(version), since=self._since, **self._rules)
+        served = self.registry.load(version)
+        return Recommender(served, self._rules, since=self.events.since)
 
     def _watch(self) -> None:
         while not self._stop.wait(_LOOK_EVERY_SECONDS):

@@ -1,6 +1,5 @@
 """What differs between two versions of the model: settings, metrics, components and lists."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from mom_pipeline.core.evaluation.stability import drift
 from mom_pipeline.core.types import Array
 from mom_pipeline.serving.recommender import Recommender
+from mom_pipeline.serving.rules import Rules
 from mom_pipeline.serving.served_model import ServedModel
 
 # Users whose lists are compared, spread over all of them; and those that are named.
@@ -43,15 +43,13 @@ class ModelDiff:
     changed: tuple[ChangedList, ...]  # those that differ most
 
 
-def compare_versions(
-    one: ServedModel, other: ServedModel, rules: Mapping[str, Any] | None = None, n: int = 20
-) -> ModelDiff:
-    """Compare two versions; lists of n items by `list_rules`, of some users that both know."""
+def compare_versions(one: ServedModel, other: ServedModel, rules: Rules, n: int = 20) -> ModelDiff:
+    """Compare two versions; lists of n items by some rules, of some users that both know."""
     facts = [
         {"code_version": m.code_version, "day": m.day, **m.settings}
         for m in (one.manifest, other.manifest)
     ]
-    lists = _lists(one, other, rules or {}, n)
+    lists = _lists(one, other, rules, n)
     shares = [entry.kept / max(entry.kept + len(entry.gone), 1) for entry in lists]
     by_change = sorted(lists, key=lambda entry: (entry.kept, entry.user))
     return ModelDiff(
@@ -82,12 +80,10 @@ def _drift(one: ServedModel, other: ServedModel) -> Array:
     return drift(other.model.item_probs, np.vstack([earlier, O[positions < 0]]))
 
 
-def _lists(
-    one: ServedModel, other: ServedModel, rules: Mapping[str, Any], n: int
-) -> list[ChangedList]:
+def _lists(one: ServedModel, other: ServedModel, rules: Rules, n: int) -> list[ChangedList]:
     both = [user for user in map(str, one.user_ids) if user in other.user_positions]
     users = both[:: max(1, -(-len(both) // _SAMPLED))]
-    before, after = (Recommender(model, **rules).best_items(users, n) for model in (one, other))
+    before, after = (Recommender(model, rules).best_items(users, n) for model in (one, other))
     lists = []
     for user in before.keys() & after.keys():
         old, new = before[user], after[user]

@@ -53,11 +53,8 @@ _REMOVE_OLDEST = (
     "DELETE FROM events WHERE day < ? AND day <= (SELECT logged FROM days)",
     "DELETE FROM shown WHERE day < ?",
 )
-# Table -> how a user's rows are counted and removed.
-_OF_USER = {
-    "events": ("SELECT count(*) FROM events WHERE user = ?", "DELETE FROM events WHERE user = ?"),
-    "shown": ("SELECT count(*) FROM shown WHERE user = ?", "DELETE FROM shown WHERE user = ?"),
-}
+_OF_USERS = "FROM {} WHERE user IN (SELECT value FROM json_each(?))"
+_TABLES_OF_USERS = ("events", "shown")
 
 
 class EventsNotStored(MomError):
@@ -87,12 +84,12 @@ class ShownList:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What became of events. known: their ids were counted before.  erased: of erased people."""
+class EventsCounted:
+    """What is on the disk. known: ids that were counted before.  erased: of erased people."""
 
-    accepted: int = 0
-    known: int = 0
-    erased: int = 0
+    accepted: int
+    known: int
+    erased: int
 
 
 def event_weights(settings: Settings) -> dict[str, float]:
@@ -151,7 +148,7 @@ class EventStore:
                 taken[item] = taken.get(item, 0.0) + weight
         return taken
 
-    def add(self, connection: sqlite3.Connection, events: Sequence[ShopEvent]) -> Counted:
+    def add(self, connection: sqlite3.Connection, events: Sequence[ShopEvent]) -> EventsCounted:
         """Count events in a transaction, each id once."""
         day, erased, added = self._open_day(connection), self._erased_users(), list[ShopEvent]()
         let = [event for event in events if not (erased.hashes and event.user in erased)]
@@ -162,20 +159,20 @@ class EventStore:
                 added.append(event)
         named = [{**vars(event), "seconds": SECONDS_TO_FOLLOW} for event in added]
         connection.executemany(_FOLLOWED, named)
-        return Counted(len(added), len(let) - len(added), len(events) - len(let))
+        return EventsCounted(len(added), len(let) - len(added), len(events) - len(let))
 
-    def add_shown(self, connection: sqlite3.Connection, shown: ShownList) -> Counted:
+    def add_shown(self, connection: sqlite3.Connection, shown: ShownList) -> EventsCounted:
         """Keep a list that somebody was shown."""
         erased = self._erased_users()
         if erased.hashes and shown.user in erased:
-            return Counted(erased=len(shown.items))
+            return EventsCounted(0, 0, len(shown.items))
         day, now = self._open_day(connection), time.time()
         rows = (
             (day, now, shown.user, item, place, shown.version, shown.trial)
             for place, item in enumerate(shown.items, start=shown.place)
         )
         connection.executemany("INSERT INTO shown VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", rows)
-        return Counted(accepted=len(shown.items))
+        return EventsCounted(len(shown.items), 0, 0)
 
     def _open_day(self, connection: sqlite3.Connection) -> str:
         """Today, or the day after the last closed one where the clock was set back."""
@@ -230,12 +227,12 @@ class EventStore:
 
     def mentioned(self, users: Collection[str]) -> tuple[dict[str, int], set[str]]:
         """Rows by table of some users, and those of them who have any."""
-        rows, there = dict.fromkeys(_OF_USER, 0), set[str]()
-        for table, (count, _) in _OF_USER.items():
-            for user in users:
-                n = sum(own for (own,) in self.rows(count, user))
-                rows[table] += n
-                there |= {user} if n else set()
+        rows, there = dict[str, int](), set[str]()
+        for table in _TABLES_OF_USERS:
+            of_users = f"SELECT user, count(*) {_OF_USERS.format(table)} GROUP BY user"
+            counts = dict(self.rows(of_users, json.dumps(list(users))))
+            rows[table] = sum(counts.values())
+            there |= counts.keys()
         return rows, there
 
     def erase(self, users: Collection[str]) -> dict[str, int]:
@@ -243,8 +240,9 @@ class EventStore:
         rows = self.mentioned(users)[0]
         if self.path.exists():
             with self.writing() as connection:
-                for _, remove in _OF_USER.values():
-                    connection.executemany(remove, ((user,) for user in users))
+                for table in _TABLES_OF_USERS:
+                    remove = f"DELETE {_OF_USERS.format(table)}"
+                    connection.execute(remove, (json.dumps(list(users)),))
             with locked(self.settings.shop_dir):
                 self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return rows
@@ -253,14 +251,14 @@ class EventStore:
 def _as_logged(seconds: float, logs: LogSettings) -> str:
     """A time as the log files of the settings have it."""
     at, form = datetime.fromtimestamp(seconds, logs.zone), logs.timestamp_format
-    if form in ("epoch_s", "epoch_ms"):
-        return str(int(seconds * (1000 if form == "epoch_ms" else 1)))
+    if per_second := {"epoch_s": 1, "epoch_ms": 1_000, "epoch_us": 1_000_000}.get(form):
+        return str(int(seconds * per_second))
     if form == "excel":
         return str((at.replace(tzinfo=UTC) - _EXCEL_DAY_0) / timedelta(days=1))
     return at.isoformat(timespec="milliseconds") if form == "iso" else at.strftime(form)
 
 
-Job = Callable[[sqlite3.Connection], Counted]
+Job = Callable[[sqlite3.Connection], EventsCounted]
 
 
 class EventWriter:
@@ -269,7 +267,9 @@ class EventWriter:
     def __init__(self, store: EventStore, told: Callable[[str], None] = lambda message: None):
         self.store = store
         self._told = told
-        self._waiting: queue.SimpleQueue[tuple[Job, Future[Counted]] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[Job, Future[EventsCounted]] | None] = (
+            queue.SimpleQueue()
+        )
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._look_at = 0.0
 
@@ -281,9 +281,9 @@ class EventWriter:
         self._waiting.put(None)
         self._thread.join()
 
-    def submit(self, job: Job) -> Future[Counted]:
+    def submit(self, job: Job) -> Future[EventsCounted]:
         """Have a job done; its result comes when it is on the disk, or EventsNotStored."""
-        done: Future[Counted] = Future()
+        done: Future[EventsCounted] = Future()
         self._waiting.put((job, done))
         return done
 
@@ -301,7 +301,7 @@ class EventWriter:
             self._write([entry for entry in batch if entry is not None])
             self._close_days()
 
-    def _write(self, batch: Sequence[tuple[Job, Future[Counted]]]) -> None:
+    def _write(self, batch: Sequence[tuple[Job, Future[EventsCounted]]]) -> None:
         try:
             if batch:
                 with self.store.writing() as connection:

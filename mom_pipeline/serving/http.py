@@ -11,7 +11,6 @@ import uuid
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -28,6 +27,7 @@ from mom_pipeline.core.errors import MomError
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.champion import NO_MODEL, Champion
 from mom_pipeline.serving.events import (
+    EventsCounted,
     EventsNotStored,
     EventWriter,
     Job,
@@ -37,19 +37,17 @@ from mom_pipeline.serving.events import (
 )
 from mom_pipeline.serving.messages import (
     DEFAULT_LIST,
-    EVENTS_BODY,
     HEADERS,
-    ITEM_BODY,
     ONLY_OUR_FILES,
-    QUESTION_BODY,
-    SHOWN_BODY,
+    QUESTIONS,
     AtLeast,
     BadRequest,
     CheckedRoute,
+    EventsTold,
     EventTold,
     Group,
     GroupName,
-    ItemsQuestion,
+    ItemTold,
     ListLength,
     OtherGroup,
     PathId,
@@ -57,22 +55,23 @@ from mom_pipeline.serving.messages import (
     Question,
     SearchText,
     Seen,
+    ShownTold,
     Track,
     UserQuestion,
-    body_events,
-    body_item,
-    body_question,
-    body_shown,
+    UsersQuestion,
+    checked,
+    checked_question,
     documented,
     first_problem,
     json_answer,
     page,
+    value_of,
 )
 from mom_pipeline.serving.monitoring import Measured, ServiceMetrics
 from mom_pipeline.serving.rates import rates, trial_difference
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import NoChampion
-from mom_pipeline.serving.shop_items import say_of_item
+from mom_pipeline.serving.rules import say_of_item
 
 # Of these addresses, not of the program: it rises when an answer changes its form.
 _INTERFACE = "4"
@@ -115,12 +114,10 @@ _router = APIRouter(route_class=CheckedRoute, generate_unique_id_function=lambda
 _get, _post = _router.get, _router.post
 
 
-def create_app(
-    champion: Champion, *, reports_dir: Path | None = None, writer: EventWriter | None = None
-) -> FastAPI:
+def create_app(champion: Champion) -> FastAPI:
     """The ASGI application over a champion that is being watched.
 
-    reports_dir: pages to show.  writer: of what is told; without one, nothing can be.
+    Its `state.writer` is to be open while it is told something.
     """
     app = FastAPI(
         title="mom-pipeline",
@@ -141,24 +138,28 @@ def create_app(
             ClientDisconnect: _gone,
         },
     )
-    app.state.champion, app.state.reports_dir, app.state.writer = champion, reports_dir, writer
-    app.state.metrics = ServiceMetrics(champion, None if writer is None else writer.store)
+    app.state.champion, app.state.metrics = champion, ServiceMetrics(champion)
+    app.state.writer = EventWriter(champion.events, champion.say)
     pictures = "img-src https: " if champion.shows_pictures else "img-src "
     app.state.policy = ONLY_OUR_FILES.replace("img-src ", pictures)
     app.add_middleware(Measured, metrics=app.state.metrics)
     return app
 
 
+def _champion(request: Request) -> Champion:
+    champion: Champion = request.app.state.champion
+    return champion
+
+
 def _in_use(request: Request, user: str | None = None) -> Recommender:
     """The model that answers a user; NoChampion when there has been none yet."""
-    champion: Champion = request.app.state.champion
-    return champion.recommender(user)
+    return _champion(request).recommender(user)
 
 
 # Questions. FastAPI runs a function that is not `async` in a thread of its pool.
 
 
-@_get("/recommend/{user:id}", **documented(answers.Recommendations, 404, 422, 503))
+@_get("/recommend/{user:id}", **documented(answers.Recommendations, 404, 503))
 def recommend(
     request: Request,
     user: PathId,
@@ -168,79 +169,72 @@ def recommend(
     track: Track = None,
 ) -> Response:
     """The best items of a user; popular ones, marked as fallback, without a history."""
-    recommender, hidden = _in_use(request, user), None if seen is None else seen == "false"
-    among = recommender.choose(group=group)
-    answer = recommender.recommend(user, n, exclude_seen=hidden, among=among)
     # A link on another page shows nothing to a customer.
-    if track and request.headers.get("sec-fetch-mode") != "navigate":
-        _keep_shown(request, answer)
-    return json_answer(answer)
+    kept = bool(track) and request.headers.get("sec-fetch-mode") != "navigate"
+    may = None if seen is None else seen == "true"
+    asked = {"user": user, "n": n, "group": group, "seen": may, "track": kept}
+    return json_answer(_lists(request, UserQuestion.model_validate(asked)))
 
 
-@_post(
-    "/recommend",
-    **documented(
-        answers.Recommendations | answers.ManyRecommendations, 400, 404, 413, 415, 422, 503
-    ),
-    openapi_extra={"requestBody": QUESTION_BODY},
-)
+_Lists = answers.Recommendations | answers.ManyRecommendations
+
+
+@_post("/recommend", **documented(_Lists, 404, 503, bodies=QUESTIONS))
 async def recommend_items(request: Request) -> Response:
     """The best items of somebody new, who took the given ones; of a user, with what they took
     since the model was made; or of several users.
     """
-    question = await body_question(request)
+    question = checked_question(await value_of(request))
     return json_answer(await run_in_threadpool(_lists, request, question))
 
 
-def _lists(
-    request: Request, asked: Question
-) -> answers.Recommendations | answers.ManyRecommendations:
+def _lists(request: Request, asked: Question) -> _Lists:
+    hidden = None if asked.seen is None else not asked.seen
     order = {"max_per_group": asked.max_per_group, "diversity": asked.diversity}
 
-    def how(model: Recommender) -> dict[str, Any]:
-        hidden = None if asked.seen is None else not asked.seen
+    def listed(user: str | None) -> answers.Recommendations:
+        model = _in_use(request, user)
         among = model.choose(asked.only, asked.without or (), asked.group, **order)
-        return {"n": asked.n, "exclude_seen": hidden, "among": among}
-
-    if isinstance(asked, ItemsQuestion):
-        model = _in_use(request)
-        return model.recommend_items(asked.items, **how(model))
-    lists = []
-    for user in [asked.user] if isinstance(asked, UserQuestion) else asked.users:
-        model, since = _in_use(request, user), getattr(asked, "items", None) or ()
-        lists.append(model.recommend(user, events=since, **how(model)))
+        how: dict[str, Any] = {"n": asked.n, "exclude_seen": hidden, "among": among}
+        items = getattr(asked, "items", None) or ()
+        if user is None:
+            return model.recommend_items(items, **how)
+        answer = model.recommend(user, events=items, **how)
         if asked.track:
-            _keep_shown(request, lists[-1])
-    if isinstance(asked, UserQuestion):
-        return lists[0]
-    return answers.ManyRecommendations(model=_in_use(request).version, lists=tuple(lists))
+            _keep_shown(request, answer)
+        return answer
+
+    if isinstance(asked, UsersQuestion):
+        lists = tuple(map(listed, asked.users))
+        return answers.ManyRecommendations(model=_in_use(request).version, lists=lists)
+    return listed(asked.user if isinstance(asked, UserQuestion) else None)
 
 
-@_get("/similar/{item:id}", **documented(answers.SimilarItems, 404, 422, 503))
+@_get("/similar/{item:id}", **documented(answers.SimilarItems, 404, 503))
 def similar(request: Request, item: PathId, n: ListLength = DEFAULT_LIST) -> Response:
     """Items that go with one, compared with how popular they are."""
     return json_answer(_in_use(request).similar(item, n))
 
 
-@_get("/search", **documented(answers.Matches, 422, 503))
+@_get("/search", **documented(answers.Matches, 503))
 def search(request: Request, q: SearchText = "", n: ListLength = DEFAULT_LIST) -> Response:
     """Users and items whose id, or name, holds a text; without one, some people to look at."""
     return json_answer(_in_use(request).explorer.search(q, n))
 
 
-@_get("/history", **documented(answers.History, 404, 422, 503))
+@_get("/history", **documented(answers.History, 404, 503))
 def history(request: Request, user: QueryId, n: ListLength = DEFAULT_LIST) -> Response:
     """What a user took, the newest first."""
     return json_answer(_in_use(request).explorer.history(user, n))
 
 
-@_get("/explain", **documented(answers.ExplainedScore, 404, 422, 503))
+@_get("/explain", **documented(answers.ExplainedScore, 404, 503))
 def explain(request: Request, user: QueryId, item: QueryId) -> Response:
     """A user's score of an item by part, by component and by item of the history."""
     return json_answer(_in_use(request, user).explain(user, item))
 
 
-@_get("/items/{item:id}", **documented(answers.ItemUse, 404, 422, 503))
+@_get("/items/{item:id}", **documented(answers.ItemUse, 404, 503))
 def item(request: Request, item: PathId) -> Response:
     """Who takes an item, by group and by day."""
     return json_answer(_in_use(request).explorer.item(item))
@@ -249,46 +243,35 @@ def item(request: Request, item: PathId) -> Response:
 # What the shop tells.
 
 
-def _writer(request: Request) -> EventWriter:
-    writer: EventWriter | None = request.app.state.writer
-    if writer is None:
-        raise EventsNotStored("nothing can be told to this service: `mom-pipeline serve` listens")
-    return writer
-
-
 async def _stored(request: Request, job: Job) -> Response:
     """Answer once a job is on the disk."""
-    counted = await asyncio.wrap_future(_writer(request).submit(job))
-    return json_answer(answers.EventsCounted(**vars(counted)))
+    return json_answer(await asyncio.wrap_future(request.app.state.writer.submit(job)))
 
 
-def _keep_shown(request: Request, shown: answers.Recommendations, place: int = 1) -> None:
+def _keep_shown(request: Request, answer: answers.Recommendations) -> None:
     """Keep a list as shown; nobody waits until that is on the disk."""
-    items = [line.item for line in shown.items]
-    _writer(request).submit(_shown_job(request, str(shown.user), items, shown.model, place))
+    items = [line.item for line in answer.items]
+    request.app.state.writer.submit(_shown(request, str(answer.user), items, answer.model))
 
 
-def _shown_job(request: Request, user: str, items: list[str], version: str, place: int) -> Job:
-    champion: Champion = request.app.state.champion
+def _shown(request: Request, user: str, items: list[str], version: str, place: int = 1) -> Job:
+    champion = _champion(request)
     trial = champion.trial.version if champion.trial else ""
     shown = ShownList(user, items, version, trial, place)
-    return lambda connection: _writer(request).store.add_shown(connection, shown)
+    return lambda connection: champion.events.add_shown(connection, shown)
 
 
-@_post(
-    "/events",
-    **documented(answers.EventsCounted, 400, 404, 413, 415, 422, 503),
-    openapi_extra={"requestBody": EVENTS_BODY},
-)
+@_post("/events", **documented(EventsCounted, 404, 503, bodies=[EventTold], several=True))
 async def events(request: Request) -> Response:
     """What people took, one event or a list: on the disk when this answers, each id once, and in
     the next answers; all of them, or none.
     """
-    told, store = await body_events(request), _writer(request).store
-    champion: Champion = request.app.state.champion
-    weights, now = event_weights(store.settings), time.time()
+    value = await value_of(request)
+    told = checked(value if isinstance(value, list) else [value], EventsTold).root
+    champion = _champion(request)
+    weights, now = event_weights(champion.settings), time.time()
     taken = [_event(champion, weights, now, at, event) for at, event in enumerate(told)]
-    return await _stored(request, lambda connection: store.add(connection, taken))
+    return await _stored(request, lambda connection: champion.events.add(connection, taken))
 
 
 def _event(
@@ -315,49 +298,41 @@ def _event(
     return ShopEvent(told.user, told.item, min(seconds, now), told.type, own)
 
 
-@_post(
-    "/shown",
-    **documented(answers.EventsCounted, 400, 413, 415, 422, 503),
-    openapi_extra={"requestBody": SHOWN_BODY},
-)
+@_post("/shown", **documented(EventsCounted, 503, bodies=[ShownTold]))
 async def shown(request: Request) -> Response:
     """What somebody was shown, so that what they take of it can be counted."""
-    told = await body_shown(request)
+    told = checked(await value_of(request), ShownTold)
     version = told.model or _in_use(request, told.user).version
-    return await _stored(request, _shown_job(request, told.user, told.items, version, told.place))
+    return await _stored(request, _shown(request, told.user, told.items, version, told.place))
 
 
-@_get("/shown", **documented(answers.ShownRates, 422, 503))
+@_get("/shown", **documented(answers.ShownRates, 503))
 def shown_rates(request: Request) -> Response:
     """How often people took what they were shown, by day, version and place; and the trial."""
-    store, champion = _writer(request).store, request.app.state.champion
-    trial, state = champion.trial, None
+    store, trial, state = _champion(request).events, _champion(request).trial, None
     if trial is not None:
         state = answers.TrialState(**vars(trial), result=trial_difference(store, trial))
     return json_answer(answers.ShownRates(rates=tuple(rates(store)), trial=state))
 
 
-@_router.put(
-    "/items/{item:id}",
-    **documented(answers.ShopItemSaid, 400, 413, 415, 422, 503),
-    openapi_extra={"requestBody": ITEM_BODY},
-)
+@_router.put("/items/{item:id}", **documented(answers.ShopItemSaid, 503, bodies=[ItemTold]))
 async def say_item(request: Request, item: PathId) -> Response:
     """Hide an item or boost it, in every list from now on; what is left out stays as it is."""
-    said, settings = await body_item(request), _writer(request).store.settings
+    said = checked(await value_of(request), ItemTold)
+    champion = _champion(request)
     values = said.model_dump(exclude_none=True)
-    now = await run_in_threadpool(say_of_item, settings, item, values)
-    await run_in_threadpool(request.app.state.champion.look)
+    now = await run_in_threadpool(say_of_item, champion.settings, item, values)
+    await run_in_threadpool(champion.look)
     return json_answer(answers.ShopItemSaid(item=item, **vars(now)))
 
 
-@_get("/groups", **documented(answers.Groups, 422, 503))
+@_get("/groups", **documented(answers.Groups, 503))
 def groups(request: Request) -> Response:
     """Groups of people: what sets them apart, how large they are, and their share by day."""
     return json_answer(_in_use(request).groups.all)
 
 
-@_get("/groups/{name:id}", **documented(answers.GroupPage, 404, 422, 503))
+@_get("/groups/{name:id}", **documented(answers.GroupPage, 404, 503))
 def group(
     request: Request, name: GroupName, against: OtherGroup = "", at_least: AtLeast = 0.5
 ) -> Response:
@@ -365,30 +340,29 @@ def group(
     return json_answer(_in_use(request).groups.page(name, against=against, at_least=at_least))
 
 
-@_get("/promotions", **documented(answers.ModelChanges, 422))
+@_get("/promotions", **documented(answers.ModelChanges))
 def promotions(request: Request) -> Response:
     """What the gate, or a person, put in use and why; the newest first."""
-    champion: Champion = request.app.state.champion
-    entries = champion.registry.history()[-_SHOWN_CHANGES:]
+    entries = _champion(request).registry.history()[-_SHOWN_CHANGES:]
     return json_answer(answers.ModelChanges(changes=tuple(reversed(entries))))
 
 
-@_get("/evaluations", **documented(answers.Evaluations, 422))
+@_get("/evaluations", **documented(answers.Evaluations))
 def evaluations(request: Request) -> Response:
     """How good the lists were by day, beside lists of popular items."""
-    champion: Champion = request.app.state.champion
-    return json_answer(answers.Evaluations(days=tuple(champion.registry.evaluated())))
+    evaluated = _champion(request).registry.evaluated()
+    return json_answer(answers.Evaluations(days=tuple(evaluated)))
 
 
 _HEALTH = documented(answers.Health, 422)
 _HEALTH["responses"][503] = {"model": answers.Health, "description": "No model is in use."}
 
 
+@_get("/ready", name="ready", **_HEALTH)
 @_get("/health", **_HEALTH)
 async def health(request: Request) -> Response:
-    """Whether a model is in use, and whether it is the promoted one."""
-    champion: Champion = request.app.state.champion
-    version, problem = champion.version(), champion.problem
+    """Whether a model is in use, so that questions are answered, and is the promoted one."""
+    version, problem = _champion(request).version(), _champion(request).problem
     if version is None:
         said = answers.Health(status="unavailable", model=None, problem=problem or NO_MODEL)
         return json_answer(said, 503)
@@ -396,13 +370,7 @@ async def health(request: Request) -> Response:
     return json_answer(said)
 
 
-@_get("/ready", **_HEALTH)
-async def ready(request: Request) -> Response:
-    """Whether questions are answered, for what sends them here; the same as /health."""
-    return await health(request)
-
-
-@_get("/model", **documented(answers.ModelInUse, 422, 503))
+@_get("/model", **documented(answers.ModelInUse, 503))
 async def model(request: Request) -> Response:
     """What the model in use was made of."""
     return json_answer(_in_use(request).describe())
@@ -448,8 +416,8 @@ async def reports() -> Response:
 @_get("/reports/{name}", include_in_schema=False)
 def report(request: Request, name: str = "index.html") -> Response:
     """A page of the folder of the reports, by its name alone: nothing else there can be read."""
-    folder: Path | None = request.app.state.reports_dir
-    if folder is None or not _REPORT.fullmatch(name):
+    folder = _champion(request).settings.reports_dir
+    if not _REPORT.fullmatch(name):
         raise HTTPException(404, "a report is named after its day, such as 2024-03-28.html")
     if (folder / name).exists():
         return page((folder / name).read_bytes(), _REPORT_POLICY)

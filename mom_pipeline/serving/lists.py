@@ -10,8 +10,8 @@ from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.files import locked
 from mom_pipeline.core.moments.users import IN_MEMORY, DayRows, RowsEngine
 from mom_pipeline.core.ranking.lists import ListsVisit
-from mom_pipeline.serving.recommender import list_rules, ruled
 from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
+from mom_pipeline.serving.rules import Rules
 from mom_pipeline.serving.served_model import TREND_DAYS
 from mom_pipeline.settings import Settings
 from mom_pipeline.warehouse.connection import Connection, Warehouse
@@ -41,20 +41,20 @@ def renew_lists(
     settings: Settings, warehouse: Warehouse, engine: RowsEngine = IN_MEMORY
 ) -> RenewedLists:
     """Write the lists of the model in use to table and export, in turns, or raise NoChampion."""
-    path, rules = export_path(settings), list_rules(settings)
+    path, rules = export_path(settings), Rules.of(settings)
     with locked(path.parent):
         registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
         served = registry.champion()
         version, X = served.manifest.version, served.histories
-        model = ruled(served, rules).answering()
-        work = ListsVisit(model, settings.serving.list_length, rules["exclude_seen"])
+        model = rules.applied_to(served).answering()
+        work = ListsVisit(model, settings.serving.list_length, rules.exclude_seen)
         users = engine.users(DayRows(X, served.last_days, version))
         blocks = (np.arange(i, min(i + _BLOCK, X.shape[0])) for i in range(0, X.shape[0], _BLOCK))
         parts = (part for block in blocks for part in users.visit(work, block))
         lists = ((part.users, part.lists) for part in parts)
         with warehouse.connect() as connection:
             rows = replace_lists(connection, version, served.user_ids, served.item_ids, lists)
-            export_lists(connection, path, rules["catalogue"])
+            export_lists(connection, path, rules.catalogue)
             registry.note_evaluated(_evaluated(connection, date.fromisoformat(served.manifest.day)))
     return RenewedLists(version, X.shape[0], X.shape[1], rows, path)
 

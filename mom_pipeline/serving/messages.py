@@ -1,7 +1,7 @@
 """Requests over HTTP, read within limits, and responses: JSON and pages with their headers."""
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    RootModel,
     TypeAdapter,
     ValidationError,
 )
@@ -20,16 +21,15 @@ from starlette.responses import Response
 
 from mom_pipeline.core.errors import MomError
 from mom_pipeline.core.interactions import MAX_ID
-from mom_pipeline.serving.answers import Error, ModelAnswer
+from mom_pipeline.serving.answers import Error
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST, MAX_WEIGHT
-from mom_pipeline.serving.shop_items import LEAST_BOOST, MOST_BOOST
+from mom_pipeline.serving.rules import LEAST_BOOST, MOST_BOOST
 
 DEFAULT_LIST = 20
 MAX_BODY_BYTES = 1_000_000
 # What is read of a longer body, and left.
 _MOST_READ = 32_000_000
-MAX_EVENTS = 10_000
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=BaseModel)
 # Users of one question: their lists are made one after the other.
 MAX_USERS = 100
 HEADERS = {
@@ -50,6 +50,10 @@ _REFUSALS = {
     422: "A value is outside of its limits.",
     503: "No model is promoted yet, or what was told could not be stored.",
 }
+
+
+_JSON = TypeAdapter[Any](Any)
+_OF_BODIES = (400, 413, 415)
 
 
 class BadRequest(MomError):
@@ -100,10 +104,14 @@ AtLeast = Annotated[
 ]
 
 
-class _Question(BaseModel):
+class _Body(BaseModel):
     """What all bodies have in common."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class _Question(_Body):
+    """What all questions have in common."""
 
     n: Annotated[_Length, BeforeValidator(_no_text)] = Field(DEFAULT_LIST, description=_HOW_MANY)
     only: _Ids | None = Field(None, description="The list holds some of these items.")
@@ -139,16 +147,10 @@ class UsersQuestion(_Question):
 
 
 Question = ItemsQuestion | UserQuestion | UsersQuestion
-_KINDS: tuple[type[Question], ...] = (ItemsQuestion, UserQuestion, UsersQuestion)
+QUESTIONS: tuple[type[Question], ...] = (ItemsQuestion, UserQuestion, UsersQuestion)
 
 
-class _Told(BaseModel):
-    """What a shop tells."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class EventTold(_Told):
+class EventTold(_Body):
     """Somebody took an item."""
 
     user: _ToldId = Field(description="Who.")
@@ -158,7 +160,7 @@ class EventTold(_Told):
     id: _ToldId | None = Field(None, description="It counts once; without one, each time.")
 
 
-class ShownTold(_Told):
+class ShownTold(_Body):
     """What somebody was shown, the first place first."""
 
     user: _ToldId = Field(description="Who.")
@@ -169,7 +171,7 @@ class ShownTold(_Told):
     place: Annotated[_Length, BeforeValidator(_no_text)] = Field(1, description="Of the first.")
 
 
-class ItemTold(_Told):
+class ItemTold(_Body):
     """What holds for an item; what is left out stays as it is."""
 
     hidden: Annotated[bool, Field(strict=True)] | None = Field(None, description="In no list.")
@@ -179,18 +181,8 @@ class ItemTold(_Told):
     ) = Field(None, description="By how much it is likelier to be taken; 1 for as it is.")
 
 
-_EVENTS = TypeAdapter(Annotated[list[EventTold], Field(min_length=1, max_length=MAX_EVENTS)])
-
-
-def _body(*schemas: dict[str, Any]) -> dict[str, Any]:
-    """A body for OpenAPI."""
-    return {"required": True, "content": {"application/json": {"schema": {"anyOf": schemas}}}}
-
-
-QUESTION_BODY = _body(*(kind.model_json_schema() for kind in _KINDS))
-_EVENT = EventTold.model_json_schema()
-EVENTS_BODY = _body(_EVENT, {"type": "array", "items": _EVENT, "minItems": 1})
-SHOWN_BODY, ITEM_BODY = (_body(kind.model_json_schema()) for kind in (ShownTold, ItemTold))
+class EventsTold(RootModel[Annotated[list[EventTold], Field(min_length=1, max_length=10_000)]]):
+    """Several events."""
 
 
 class CheckedRoute(APIRoute):
@@ -221,7 +213,7 @@ def _check_address(request: Request, names: list[str]) -> None:
         raise BadRequest(422, "the address is not percent-encoded UTF-8") from error
 
 
-async def _value_of(request: Request) -> Any:
+async def value_of(request: Request) -> Any:
     """The JSON of a body, within its limits."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -242,38 +234,22 @@ async def _value_of(request: Request) -> Any:
         raise BadRequest(400, f"the body is not JSON: {str(error)[:120]}") from error
 
 
-async def body_question(request: Request) -> Question:
-    """The question in a body."""
-    value = await _value_of(request)
-    named = value if isinstance(value, dict) else {}
-    if "users" in named:
-        return _checked(value, UsersQuestion.model_validate)
-    if "user" in named:
-        return _checked(value, UserQuestion.model_validate)
-    return _checked(value, ItemsQuestion.model_validate)
-
-
-async def body_events(request: Request) -> list[EventTold]:
-    """The events in a body: one, or a list."""
-    value = await _value_of(request)
-    return _checked(value if isinstance(value, list) else [value], _EVENTS.validate_python)
-
-
-async def body_shown(request: Request) -> ShownTold:
-    """What somebody was shown, in a body."""
-    return _checked(await _value_of(request), ShownTold.model_validate)
-
-
-async def body_item(request: Request) -> ItemTold:
-    """What holds for an item, in a body."""
-    return _checked(await _value_of(request), ItemTold.model_validate)
-
-
-def _checked(value: Any, validate: Callable[[Any], _T]) -> _T:
+def checked(value: Any, kind: type[_T]) -> _T:
+    """A value as a message of a kind, or BadRequest with the first problem."""
     try:
-        return validate(value)
+        return kind.model_validate(value)
     except ValidationError as error:
         raise BadRequest(422, first_problem(error.errors(include_url=False))) from error
+
+
+def checked_question(value: Any) -> Question:
+    """A question of the kind that its fields name."""
+    given = value if isinstance(value, dict) else {}
+    if "users" in given:
+        return checked(value, UsersQuestion)
+    if "user" in given:
+        return checked(value, UserQuestion)
+    return checked(value, ItemsQuestion)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -288,17 +264,27 @@ def first_problem(errors: Any) -> str:
     return f"{where or 'the body'}: {message}, found {first['input']!r:.40}"
 
 
-def documented(model: Any, *refusals: int) -> dict[str, Any]:
-    """What a route says about itself. Answers are JSON when they leave it: none is made twice."""
+def documented(
+    model: Any, *refusals: int, bodies: Sequence[type[BaseModel]] = (), several: bool = False
+) -> dict[str, Any]:
+    """What a route says about itself. Answers are JSON when they leave it: none is made twice.
+
+    bodies: one of which it takes, or `several` of the one.
+    """
+    every = sorted({422, *refusals, *(_OF_BODIES if bodies else ())})
     answers: dict[int | str, dict[str, Any]] = {200: {"model": model}}
-    answers |= {s: {"model": Error, "description": _REFUSALS[s]} for s in refusals}
-    return {"response_model": None, "responses": answers}
+    answers |= {s: {"model": Error, "description": _REFUSALS[s]} for s in every}
+    about: dict[str, Any] = {"response_model": None, "responses": answers}
+    if bodies:
+        kinds = [kind.model_json_schema() for kind in bodies]
+        kinds += [{"type": "array", "items": kinds[0], "minItems": 1}] if several else []
+        content = {"application/json": {"schema": {"anyOf": kinds}}}
+        about["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+    return about
 
 
-def json_answer(
-    answer: ModelAnswer, status: int = 200, headers: dict[str, str] | None = None
-) -> Response:
-    return Response(answer.model_dump_json(), status, HEADERS | (headers or {}), "application/json")
+def json_answer(answer: Any, status: int = 200, headers: Mapping[str, str] = {}) -> Response:
+    return Response(_JSON.dump_json(answer), status, HEADERS | {**headers}, "application/json")
 
 
 def page(content: bytes, policy: str = ONLY_OUR_FILES, media_type: str = "text/html") -> Response:

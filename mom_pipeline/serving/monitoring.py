@@ -16,7 +16,6 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mom_pipeline.serving.champion import Champion
-from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.rates import Rate, rates, trial_difference
 from mom_pipeline.serving.registry import NoChampion
 
@@ -31,9 +30,9 @@ _RATES_SECONDS = 30.0
 class ServiceMetrics:
     """What was asked since the start, of all workers together."""
 
-    def __init__(self, champion: Champion, store: EventStore | None = None) -> None:
+    def __init__(self, champion: Champion) -> None:
         self._all, self._now = CollectorRegistry(), CollectorRegistry()
-        self._now.register(_ModelMetrics(champion, store))
+        self._now.register(_ModelMetrics(champion))
         own = None if os.environ.get(WORKERS_FOLDER) else self._all
         if own is None:
             MultiProcessCollector(self._all)  # type: ignore[no-untyped-call]
@@ -59,8 +58,8 @@ class ServiceMetrics:
 class _ModelMetrics(Collector):
     """The model in use, and how often people took what they were shown."""
 
-    def __init__(self, champion: Champion, store: EventStore | None) -> None:
-        self._champion, self._store = champion, store
+    def __init__(self, champion: Champion) -> None:
+        self._champion = champion
         self._rates: tuple[float, list[Rate]] = 0.0, []
 
     def collect(self) -> Iterator[Metric]:
@@ -74,11 +73,7 @@ class _ModelMetrics(Collector):
         yield _gauge("model_info", "The model in use.", {(model.version,): 1}, "version")
         yield _gauge("model_users", "Users of the model in use.", {(): model.users})
         yield _gauge("model_items", "Items of the model in use.", {(): model.items})
-        if self._store is not None:
-            yield from self._of_shown(self._store)
-
-    def _of_shown(self, store: EventStore) -> Iterator[Metric]:
-        until, found = self._rates
+        store, (until, found) = self._champion.events, self._rates
         if time.monotonic() > until:
             found = rates(store)
             self._rates = time.monotonic() + _RATES_SECONDS, found

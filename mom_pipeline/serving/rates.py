@@ -2,9 +2,7 @@
 
 import hashlib
 import math
-from collections import defaultdict
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -16,12 +14,24 @@ from mom_pipeline.serving.events import EventStore
 _Z = 1.959964  # of 95 %
 By = Literal["day", "version", "place"]
 # How many are told: the newest ones, or the first.
-_SHOWN_OF: dict[By, int] = {"day": -35, "version": -10, "place": 20}
-_OF_SHOWN = {
-    "shown": "SELECT {by}, '', count(*) FROM shown GROUP BY 1 ORDER BY 1",
-    "followed": "SELECT {by}, type, count(*) FROM followed JOIN shown ON shown.id = followed.shown "
-    "GROUP BY 1, 2 ORDER BY 1, 2",
+_TOLD_OF: dict[By, tuple[str, int]] = {
+    "day": ("DESC", 35),
+    "version": ("DESC", 10),
+    "place": ("ASC", 20),
 }
+_RATES = """
+WITH
+    all_shown AS (SELECT {by} AS of, count(*) AS n FROM shown GROUP BY 1),
+    taken AS (
+        SELECT {by} AS of, type, count(*) AS n
+        FROM followed JOIN shown ON shown.id = followed.shown GROUP BY 1, 2
+    ),
+    kinds AS (SELECT type FROM taken UNION SELECT 'any' WHERE NOT EXISTS (SELECT * FROM taken))
+SELECT of, type, all_shown.n, coalesce(taken.n, 0)
+FROM all_shown JOIN kinds LEFT JOIN taken USING (of, type)
+WHERE of IN (SELECT of FROM all_shown ORDER BY of {order} LIMIT ?)
+ORDER BY of, type
+"""
 _ARMS = """
 SELECT of_trial, count(*), sum(n), sum(y), sum(n * n), sum(y * y), sum(n * y)
 FROM (
@@ -135,25 +145,11 @@ def require_better(store: EventStore, trial: Trial | None, version: str | None) 
 
 def rates(store: EventStore) -> list[Rate]:
     """The rates by day, by version and by place, of each type of event; the newest ones."""
-    found: list[Rate] = []
-    for by, most in _SHOWN_OF.items():
-        shown, taken = (
-            store.rows(query.format(by=by)) for query in (_OF_SHOWN["shown"], _OF_SHOWN["followed"])
-        )
-        counts: defaultdict[object, dict[str, int]] = defaultdict(dict)
-        for of, kind, n in taken:
-            counts[of][kind] = n
-        kinds = sorted({kind for _, kind, _ in taken}) or ["any"]
-        kept = shown[:most] if most > 0 else shown[most:]
-        make = partial(_rate, by)
-        found += [
-            make(str(of), kind, n, counts[of].get(kind, 0)) for of, _, n in kept for kind in kinds
-        ]
-    return found
-
-
-def _rate(by: By, of: str, kind: str, n: int, taken: int) -> Rate:
-    return Rate(by, of, kind, n, taken, taken / n, *wilson(taken, n))
+    return [
+        Rate(by, str(of), kind, n, taken, taken / n, *wilson(taken, n))
+        for by, (order, most) in _TOLD_OF.items()
+        for of, kind, n, taken in store.rows(_RATES.format(by=by, order=order), most)
+    ]
 
 
 def wilson(k: int, n: int) -> tuple[float, float]:

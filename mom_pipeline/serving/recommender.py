@@ -15,32 +15,22 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
-from mom_pipeline.catalogue import Catalogue, did_you_mean
-from mom_pipeline.core.fitted import FittedModel
+from mom_pipeline.catalogue import did_you_mean
 from mom_pipeline.core.interactions import one_row
-from mom_pipeline.core.ranking.bounded import ExactTop
-from mom_pipeline.core.ranking.explain import (
-    COMPONENT,
-    ITEM,
-    RISING,
-    explain_row,
-    strongest,
-)
-from mom_pipeline.core.ranking.list_rules import ListRules
+from mom_pipeline.core.ranking.exact_top import ExactTop
+from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING, explain_row, strongest
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.topn import BestItems, top_n
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.groups.names import KeptGroups, kept_groups
 from mom_pipeline.serving import answers
 from mom_pipeline.serving.events import EventStore
 from mom_pipeline.serving.explorer.explorer import Explorer
 from mom_pipeline.serving.groups import KnownGroups
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.rules import Rules, catalogue_groups, group_rows
 from mom_pipeline.serving.served_model import ServedModel
-from mom_pipeline.serving.shop_items import shop_items
-from mom_pipeline.settings import ModelSettings, Settings, load_settings
+from mom_pipeline.settings import ModelSettings, load_settings
 
 MAX_LIST = 1_000
 MAX_HISTORY = 10_000
@@ -73,34 +63,20 @@ class ListChoice:
 class Recommender:
     """One model, ready to answer; safe to share between threads.
 
-    exclude_seen: leave out what the user has had already.
-    catalogue: names and groups of the items.  left_out: ids of items that no list may hold.
-    boosts: by how much items are likelier.  max_per_group, diversity: see `ListRules`.
-    since: what a user took after a day: weights by item, see `EventStore.since`.
-    kept: names of groups, as they were given before.
+    rules: of its lists.  since: weights by item of what a user took after a day.
     """
 
     def __init__(
-        self,
-        served: ServedModel,
-        *,
-        exclude_seen: bool = True,
-        catalogue: Catalogue | None = None,
-        since: Since | None = None,
-        kept: KeptGroups = KeptGroups(),  # noqa: B008 - immutable
-        **rules: Any,
+        self, served: ServedModel, rules: Rules | None = None, *, since: Since | None = None
     ) -> None:
-        self._served = served
-        self._exclude_seen = exclude_seen
-        self._catalogue = catalogue or Catalogue()
-        self._since, self._kept = since, kept
-        self._model = ruled(served, {"catalogue": self._catalogue, **rules})
+        self._served, self._rules, self._since = served, rules or Rules(), since
+        self._catalogue, self._model = self._rules.catalogue, self._rules.applied_to(served)
         self._model.prepare()
         _ = served.item_positions, served.user_positions
 
-    def with_rules(self, rules: Mapping[str, Any]) -> "Recommender":
-        """The same model under other rules; see `list_rules`."""
-        return Recommender(self._served, since=self._since, **rules)
+    def with_rules(self, rules: Rules) -> "Recommender":
+        """The same model under other rules."""
+        return Recommender(self._served, rules, since=self._since)
 
     @classmethod
     def open(cls, data_dir: str | os.PathLike[str]) -> Self:
@@ -108,7 +84,7 @@ class Recommender:
         settings = load_settings(Path(data_dir))
         registry = ModelRegistry(settings.models_dir, mapped=settings.engine.mapped)
         since = EventStore(settings).since
-        return cls(registry.champion(), since=since, **list_rules(settings))
+        return cls(registry.champion(), Rules.of(settings), since=since)
 
     @property
     def version(self) -> str:
@@ -131,13 +107,12 @@ class Recommender:
     @cached_property
     def explorer(self) -> Explorer:
         """What the pages show beside the lists."""
-        return Explorer(self._served, self._catalogue, self.groups)
+        return Explorer(self.groups)
 
     @cached_property
     def groups(self) -> KnownGroups:
         """The groups of people that the components are."""
-        own = self._served, self._catalogue, self._kept, self._model
-        return KnownGroups(*own, exclude_seen=self._exclude_seen)
+        return KnownGroups(self._served, self._rules, self._model)
 
     def choose(
         self,
@@ -178,13 +153,10 @@ class Recommender:
         among: of `choose`; the list is the best of these items alone.
         """
         history = self._history(user)
-        fresh, unknown = self._taken(events) if events else (dict[int, float](), ())
-        history = self._joined(history, fresh) if events else history
         note = f"the user {answers.shown(user)} has no history"
-        if history is None:
+        if history is None and not events:
             note = f"the model does not know the user {answers.shown(user)}"
-        said = {"user": user, "unknown_items": unknown}
-        return self._list(said, history, note, n, exclude_seen, among)
+        return self._list(user, history, events, note, n, exclude_seen, among)
 
     def recommend_items(
         self,
@@ -198,10 +170,8 @@ class Recommender:
 
         items: ids, or how often by id, such as {"a": 2.5}. Nothing is trained.
         """
-        taken, unknown = self._taken(items)
-        said = {"user": None, "unknown_items": unknown}
         note = "the model knows none of the given items"
-        return self._list(said, self._joined(None, taken), note, n, exclude_seen, among)
+        return self._list(None, None, items, note, n, exclude_seen, among)
 
     def best_items(self, users: Sequence[str], n: int) -> dict[str, list[str]]:
         """The n best items of many users at once; no entry for a user without a history."""
@@ -209,7 +179,7 @@ class Recommender:
         sizes = np.diff(X.indptr)
         known = [user for user in users if user in positions and sizes[positions[user]]]
         rows = [positions[user] for user in known]
-        days, seen = self._served.last_days[rows], self._exclude_seen
+        days, seen = self._served.last_days[rows], self._rules.exclude_seen
         best = self._model.best(X[rows], n, exclude_seen=seen, last_days=days).items.tolist()
         return {
             user: [self._id(y) for y in items if y >= 0]
@@ -220,14 +190,11 @@ class Recommender:
         """The n items that go with one most often, compared with their popularity."""
         _check_length(n)
         position = self.explorer.position(item)
-        scores = self._model.similar(position)
-        scores[position] = -np.inf
-        scores[(scores <= 0) | ~self._model.candidates] = -np.inf
-        best, values = top_n(scores[None], n)
+        scores = np.where(self._model.candidates, self._model.similar(position), 0)
+        scores[position] = 0
         lines = tuple(
-            answers.ScoredItem(**dict(self.explorer.named(y)), score=score)
-            for y, score in zip(best[0].tolist(), values[0].tolist(), strict=True)
-            if y >= 0
+            answers.ScoredItem(**dict(self.groups.named(y)), score=float(scores[y]))
+            for y in self.groups.largest(scores, n)
         )
         return answers.SimilarItems(item=item, model=self.version, items=lines)
 
@@ -241,7 +208,7 @@ class Recommender:
             )
         model, y = self._model, self.explorer.position(item)
         seen = y in history.X.indices  # then as in a list that may hold it
-        hidden = self._exclude_seen and not seen
+        hidden = self._rules.exclude_seen and not seen
         why = explain_row(model, history, np.array([y]), exclude_seen=hidden)
         score, own = float(why.best.scores[0, 0]), map(self._id, history.X.indices.tolist())
         components = enumerate(why.by_component[0].tolist(), start=1)
@@ -327,29 +294,40 @@ class Recommender:
 
     def _list(
         self,
-        said: dict[str, Any],
+        user: str | None,
         history: Histories | None,
+        events: Taken,
         why_popular: str,
         n: int,
         exclude_seen: bool | None,
         among: ListChoice | None,
     ) -> answers.Recommendations:
         """The list and what is to be said of it; without a history, popular items and why."""
+        unknown: tuple[str, ...] = ()
+        if events or user is None:
+            fresh, unknown = self._taken(events)
+            history = self._joined(history, fresh)
         _check_length(n)
         notes, top = list[str](), self._top(among)
+        unknown += among.unknown if among else ()
         fallback = history is None or not history.X.nnz
         if history is None or fallback:
             lines, notes = self._popular(n, top), [f"{why_popular}: popular items"]
         else:
             lines = self._best(history, n, exclude_seen, top)
-        unknown = said["unknown_items"] + (among.unknown if among else ())
         if unknown and not fallback:
             notes.append("items that the model does not know were left out")
         if not lines and among is not None and among.allowed is not None:
             left = f"the choice leaves {int(among.allowed.sum()):,} items of the model"
             notes.append(f"{left}, none of which can be recommended")
-        values = said | {"fallback": fallback, "note": "; ".join(notes), "unknown_items": unknown}
-        return answers.Recommendations(model=self.version, items=lines, **values)
+        return answers.Recommendations(
+            user=user,
+            model=self.version,
+            fallback=fallback,
+            note="; ".join(notes),
+            items=lines,
+            unknown_items=unknown,
+        )
 
     def _top(self, asked: ListChoice | None) -> ExactTop:
         top = self._model.top()
@@ -366,14 +344,14 @@ class Recommender:
         self, history: Histories, n: int, exclude_seen: bool | None, top: ExactTop
     ) -> tuple[answers.Recommendation, ...]:
         """The best items, each with its reason; a short list ends with -1, which has none."""
-        exclude = self._exclude_seen if exclude_seen is None else exclude_seen
+        exclude = self._rules.exclude_seen if exclude_seen is None else exclude_seen
         best = top.best(history, n, exclude_seen=exclude)
         items, scores = best.items[0].tolist(), best.scores[0].tolist()
         lines = zip(items, scores, self._reasons(history, best), strict=False)
         return tuple(self._line(y, score, reason) for y, score, reason in lines)
 
     def _line(self, position: int, score: float, reason: answers.Reason) -> answers.Recommendation:
-        named = self.explorer.named(position)
+        named = self.groups.named(position)
         return answers.Recommendation(**dict(named), score=score, reason=reason)
 
     def _reasons(self, history: Histories, best: BestItems) -> list[answers.Reason]:
@@ -405,7 +383,7 @@ class Recommender:
 
     @cached_property
     def _groups(self) -> dict[str, list[int]]:
-        return _groups(self._served, self._catalogue)
+        return catalogue_groups(self._served, self._catalogue)
 
     @cached_property
     def _group_rows(self) -> Csr:
@@ -424,57 +402,6 @@ class Recommender:
 
     def _label(self, position: int) -> str:
         return self._catalogue.label(self._id(position))
-
-
-def list_rules(settings: Settings) -> dict[str, Any]:
-    """What settings, items.csv and the shop say about every list, for a Recommender."""
-    serving, catalogue = settings.serving, Catalogue.open(settings.data_dir)
-    shop = shop_items(settings)
-    hidden = (item for item, said in shop.items() if said.hidden)
-    left_out = catalogue.left_out(serving.exclude_items, serving.exclude_groups)
-    return {
-        "exclude_seen": serving.exclude_seen,
-        "catalogue": catalogue,
-        "kept": kept_groups(settings),
-        "left_out": left_out.union(hidden),
-        "boosts": {item: said.boost for item, said in shop.items() if said.boost != 1},
-        "max_per_group": serving.max_per_group,
-        "diversity": serving.diversity,
-    }
-
-
-def ruled(served: ServedModel, rules: Mapping[str, Any]) -> FittedModel:
-    """The model of a version under the rules of `list_rules`."""
-    positions, D = served.item_positions, served.model.n_items
-    hidden, boosts, groups = np.zeros(D, dtype=bool), np.ones(D), None
-    hidden[[positions[item] for item in rules.get("left_out", ()) if item in positions]] = True
-    for item, boost in rules.get("boosts", {}).items():
-        if item in positions:
-            boosts[positions[item]] = boost
-    if max_per_group := rules.get("max_per_group", 0):
-        groups = group_rows(_groups(served, rules["catalogue"]), D)
-    own = hidden if hidden.any() else None, boosts if (boosts != 1).any() else None
-    return replace(
-        served.model, list_rules=ListRules(*own, groups, max_per_group, rules.get("diversity", 0.0))
-    )
-
-
-def _groups(served: ServedModel, catalogue: Catalogue) -> dict[str, list[int]]:
-    """Group of the catalogue -> its items among those of the model."""
-    groups: dict[str, list[int]] = {}
-    for position, item in enumerate(served.item_ids):
-        for group in catalogue.entry(str(item)).groups:
-            groups.setdefault(group, []).append(position)
-    return groups
-
-
-def group_rows(groups: Mapping[str, list[int]], n_items: int) -> Csr:
-    """1 where an item is of a group, (D, G)."""
-    members = [list(dict.fromkeys(items)) for items in groups.values()]
-    columns = np.repeat(np.arange(len(members)), [len(items) for items in members])
-    rows = np.array([y for items in members for y in items], dtype=np.int64)
-    ones = np.ones(len(rows), dtype=np.int64)
-    return sparse.csr_array((ones, (rows, columns)), shape=(n_items, len(members)))
 
 
 def _check_length(n: int) -> None:

@@ -11,8 +11,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from mom_pipeline.artifacts.versions import (
     unfinished_version,
 )
 from mom_pipeline.core.errors import DamagedModel, ModelOfOtherVersion, MomError
-from mom_pipeline.core.files import locked, write_text
+from mom_pipeline.core.files import locked, sha256_of, write_text
 from mom_pipeline.serving.rates import Trial
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 
@@ -159,7 +159,10 @@ class ModelRegistry:
         path = self.root / POINTER
         try:
             text = path.read_text(encoding="utf-8")
-            history = [Promotion(**entry) for entry in json.loads(text)["promotions"]]
+            stored = json.loads(text)
+            history = [Promotion(**entry) for entry in stored["promotions"]]
+            if stored.keys() != {"promotions"} and text != _pointer_text(history):
+                raise ValueError("it is not what was written")
             _standing(history)
         except FileNotFoundError:
             return []
@@ -201,8 +204,11 @@ class ModelRegistry:
             return None
         return trial
 
-    def try_out(self, version: str, share: float) -> Trial:
-        """Let a whole version answer a share of the users; one under way goes on."""
+    def try_out(self, version: str, share: float) -> Trial | None:
+        """Let a whole version answer a share of the users; one under way goes on. "": nobody."""
+        if not version:
+            (self.root / TRIAL).unlink(missing_ok=True)
+            return None
         self.load(version)
         with locked(self.root):
             before, today = self.trial(), datetime.now(tz=UTC).date().isoformat()
@@ -210,10 +216,6 @@ class ModelRegistry:
             trial = Trial(version, share, before.since if before and same else today)
             write_text(self.root / TRIAL, json.dumps(asdict(trial)))
         return trial
-
-    def end_trial(self) -> None:
-        """Let the champion answer everybody."""
-        (self.root / TRIAL).unlink(missing_ok=True)
 
     def is_chosen(self) -> bool:
         """Whether a person put the champion in use, so that the gate may not replace it."""
@@ -267,43 +269,40 @@ class ModelRegistry:
                 shutil.rmtree(self.folder(version))
         return removed
 
-    def forget(self, user_ids: Collection[str]) -> dict[str, str | None]:
-        """Replace every version that knows users by one without them. Old name -> new name.
+    def forget(self, user_ids: Collection[str]) -> int:
+        """Leave the model in use alone, without some users; how many versions went.
 
-        After a crash the same call ends the work. A damaged version is removed (None in the
-        answer): what is left of it could still hold the user.
+        After a crash the same call ends the work. A damaged model goes, too: what is left of it
+        could still hold the users.
         """
         if not self.root.is_dir():
-            return {}
+            return 0
         with locked(self.root):
             (self.root / VERSIONS).mkdir(exist_ok=True)
             remove_left_overs(self.root / VERSIONS)
-            changed: dict[str, str | None] = {}
-            for version in self.names():
-                try:
-                    left = self.load(version).without_users(user_ids)
-                    if left is not None:
-                        changed[version] = self._add(left)
-                except DamagedModel:
-                    changed[version] = None
-            if changed and (self.root / POINTER).exists():
-                self._point(_renamed(self.history(), changed))
-            for version in changed:
-                shutil.rmtree(self.folder(version))
-        return changed
+            version, before = self.champion_version(), self.names()
+            try:
+                left = self.load(version).without_users(user_ids) if version else None
+                version = self._add(left) if left else version
+            except (DamagedModel, UnknownVersion):
+                version = None
+            self._leave_only(version, "made without who was erased")
+        return len({*before} - {version})
 
     def leave_only(self, version: str | None, reason: str) -> None:
         """Put a version in use and remove all others, or remove all; a choice of a person stays."""
         with locked(self.root):
-            if version is None:
-                (self.root / POINTER).unlink(missing_ok=True)
-            else:
-                self.load(version)
-                by = PERSON if self.is_chosen() else GATE
-                self._note([], version, PROMOTED, reason, by)
-            for other in self.names():
-                if other != version:
-                    shutil.rmtree(self.folder(other))
+            self._leave_only(version, reason)
+
+    def _leave_only(self, version: str | None, reason: str) -> None:
+        if version is None:
+            (self.root / POINTER).unlink(missing_ok=True)
+        else:
+            self.load(version)
+            self._note([], version, PROMOTED, reason, PERSON if self.is_chosen() else GATE)
+        for other in self.names():
+            if other != version:
+                shutil.rmtree(self.folder(other))
 
     def _add(self, served: ServedModel) -> str:
         parent = self.root / VERSIONS
@@ -321,8 +320,7 @@ class ModelRegistry:
         self._point([*history, Promotion(version, now, kind, reason, by)])
 
     def _point(self, history: Iterable[Promotion]) -> None:
-        value = {"promotions": [asdict(entry) for entry in history]}
-        write_text(self.root / POINTER, json.dumps(value, indent=2) + "\n")
+        write_text(self.root / POINTER, _pointer_text(history))
 
     def _described(self, version: str) -> StoredVersion:
         folder = self.root / VERSIONS / version
@@ -334,6 +332,13 @@ class ModelRegistry:
         except DamagedModel as error:
             damage = str(error)
         return StoredVersion(version, manifest, damage, size)
+
+
+def _pointer_text(history: Iterable[Promotion]) -> str:
+    """What is written; one of an earlier version has no sha256."""
+    changes = [asdict(entry) for entry in history]
+    value = {"promotions": changes, "sha256": sha256_of(json.dumps(changes).encode())}
+    return json.dumps(value, indent=2) + "\n"
 
 
 def _standing(history: Iterable[Promotion]) -> list[Promotion]:
@@ -354,18 +359,6 @@ def _champions(history: Iterable[Promotion]) -> list[str]:
 
 def _is_chosen(history: Sequence[Promotion]) -> bool:
     return bool(history) and history[-1].by == PERSON and history[-1].kind != LIFTED
-
-
-def _renamed(history: Sequence[Promotion], new_names: Mapping[str, str | None]) -> list[Promotion]:
-    """The promotions that still count, as if versions had always had their new names."""
-    kept: list[Promotion] = []
-    for entry in _standing(history):
-        name = new_names.get(entry.version, entry.version)
-        if name is not None and (not kept or kept[-1].version != name):
-            kept.append(replace(entry, version=name))
-    if kept:
-        kept[-1] = replace(kept[-1], by=PERSON if _is_chosen(history) else GATE)
-    return kept
 
 
 def _age(folder: Path) -> tuple[str, int, str]:

@@ -48,6 +48,7 @@ class FitFigures(BaseModel):
     drift: tuple[float, ...]  # (K,) total variation since the day before
     agreement: tuple[float, ...]  # (K,) cosine of two halves of the users
     mean_agreement: float  # weighted by pi
+    chance: float = 0.0  # what halves with nothing in common agree on
 
 
 class ModelFigures(BaseModel):

@@ -1,6 +1,7 @@
 """The tables `recommendations`, the lists of the model in use, and `evaluation_metrics`."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from datetime import date
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from mom_pipeline.catalogue import Catalogue
 from mom_pipeline.core.evaluation.metrics import RankingMetrics
-from mom_pipeline.core.files import replacing
+from mom_pipeline.core.files import replacing, sha256_of, write_bytes
 from mom_pipeline.core.ranking.explain import COMPONENT, ITEM, RISING
 from mom_pipeline.core.ranking.lists import ReasonedLists
 from mom_pipeline.core.types import Array
@@ -72,6 +73,7 @@ def export_lists(connection: Connection, path: Path, catalogue: Catalogue) -> No
             "reason FROM recommendations LEFT JOIN item_names USING (item_id) "
             "ORDER BY user_id, rank"
         ).write_parquet(str(temporary), compression="zstd")
+    write_bytes(checksum_path(path), _checksum_of(path))
 
 
 def most_listed(connection: Connection, n: int) -> list[dict[str, Any]]:
@@ -126,10 +128,24 @@ def repeat_share(connection: Connection) -> float:
     return float(1 - pairs / visits) if visits else 0.0
 
 
-def is_readable(path: Path) -> bool:
-    """Whether an export can be read to its last value; True where there is none."""
+def checksum_path(path: Path) -> Path:
+    """Where the sha256 of an export stands."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _checksum_of(path: Path) -> bytes:
+    return f"{sha256_of(path)}  {path.name}\n".encode()
+
+
+def is_whole_export(path: Path) -> bool:
+    """Whether an export is what was written, or can be read to its end; True where there is none.
+
+    One of an earlier version has no checksum.
+    """
     if not path.exists():
         return True
+    with suppress(FileNotFoundError):
+        return checksum_path(path).read_bytes() == _checksum_of(path)
     try:
         with duckdb.connect() as connection:
             connection.execute(

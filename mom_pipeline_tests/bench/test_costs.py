@@ -49,6 +49,13 @@ def test_every_share_of_changed_users_is_measured():
         assert day["to_full"] == pytest.approx(day["seconds"] / full)
         both = (day["seconds"] + everyone) / (full + everyone)
         assert day["with_everyone_to_full"] == pytest.approx(both)
+    rebuild, *days = result["ranked"]
+    assert [day["share_changed"] for day in days] == [0.01, 0.1]
+    for day in days:
+        parts = day["moments_seconds"], day["ease_seconds"], day["lists_seconds"]
+        assert 0 < sum(parts) == pytest.approx(day["seconds"])
+        assert day["to_full"] == pytest.approx(day["seconds"] / rebuild["seconds"])
+        assert day["lists_seconds"] < rebuild["lists_seconds"]
 
 
 def test_growth_measures_every_part_of_the_users():
@@ -93,7 +100,7 @@ def test_no_request_and_no_event_is_lost_under_load(few_users):
     assert (result["answers_after_an_item_is_hidden"], result["of_these_with_it"]) == (1_002, 0)
 
 
-def four_days(folder: Path, name: str) -> dict[date, Events]:
+def four_days(folder, name):
     """Days of forty users, each of one of two tastes."""
     rng, days = np.random.default_rng(0), {}
     for day in (date(2024, 3, 1) + timedelta(days=n) for n in range(4)):
@@ -109,7 +116,7 @@ def test_every_run_and_every_command_of_a_year_is_measured(monkeypatch, folder):
     """Commands are parsed and not run; a day as it is written can be ingested."""
     commands = []
 
-    def parsed(data: Path, *words: object) -> float:
+    def parsed(data, *words):
         name, *arguments = map(str, words)
         cli.get_command(click.Context(cli), name).make_context(name, arguments)
         commands.append(" ".join(map(str, words)))

@@ -1,13 +1,11 @@
 """The gate on real and sample logs: what it excludes of poisoned days, and what of normal ones."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mom_pipeline.bench.day_gate import DayGate, poisoned, read_log, run_day_gate
-from mom_pipeline.bench.poison import run_poison
+from mom_pipeline.bench.day_gate import DayGate, poisoned, read_log, run_day_gate, run_poison
 from mom_pipeline.core.ranking import item_days
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -31,16 +29,14 @@ def test_poison_is_excluded_from_a_real_log_and_a_normal_day_is_not(tmp_path):
     assert admitted == []
 
 
-def test_the_bench_tells_every_scenario_and_every_day_excluded(tmp_path):
+def test_the_bench_tells_every_scenario_and_every_day_excluded(tmp_path, publish):
     rng = np.random.default_rng(0)
     lines = [
         f"{rng.integers(60)}::{rng.integers(30)}::8::{86_400 * day + 600 * n}"
         for day in range(1, 13)
         for n in range(120)
     ]
-    (tmp_path / "movietweetings").mkdir()
-    log = tmp_path / "movietweetings" / "ratings.dat.gz"
-    log.write_bytes(gzip.compress("\n".join(lines).encode()))
+    publish(lines)
     result = run_day_gate(tmp_path, "movietweetings", tried=1)
     assert (result["normal_days"], result["of_them_excluded"], result["excluded"]) == (12, 0, [])
     by_name = {row["scenario"]: (row["excluded"], row["of"]) for row in result["poisoned"]}
@@ -48,13 +44,11 @@ def test_the_bench_tells_every_scenario_and_every_day_excluded(tmp_path):
     assert by_name["every line ten times"] == (1, 1)
 
 
-def test_a_pushed_item_enters_few_lists_and_many_without_the_bound(tmp_path, monkeypatch):
+def test_a_pushed_item_enters_few_lists_and_many_without_the_bound(tmp_path, publish, monkeypatch):
     rng = np.random.default_rng(0)
     users, items = rng.integers(1500, size=9000), np.arange(9000) // 90 + rng.geometric(0.1, 9000)
     lines = [f"{u}::{i}::8::{300 * n}" for n, (u, i) in enumerate(zip(users, items, strict=True))]
-    (tmp_path / "movietweetings").mkdir()
-    log = tmp_path / "movietweetings" / "ratings.dat.gz"
-    log.write_bytes(gzip.compress("\n".join(lines).encode()))
+    publish(lines)
     bounded = run_poison(tmp_path)
     monkeypatch.setattr(item_days, "_SUDDEN", 10**9)
     free = run_poison(tmp_path)["rows"]

@@ -2,8 +2,8 @@
 
 from itertools import product
 
-from mom_pipeline.bench.paper import SIZES, THREADS, PaperSize, run_paper
-from mom_pipeline_tests.cli.conftest import mom
+from mom_pipeline.bench.measure import tables_of
+from mom_pipeline.bench.paper import THREADS, PaperSize, run_paper
 
 SECONDS = {"mom": 10, "bpr": 5}
 TOY = PaperSize("Toy", "toys", 300, 200, 2_400, 600, 0.04, SECONDS)
@@ -30,11 +30,11 @@ def test_every_method_has_a_row_for_each_mode_of_threads():
     assert told[-1] < 1
 
 
-def test_a_method_over_its_budget_is_shown_as_a_dash(monkeypatch, tmp_path):
-    monkeypatch.setitem(SIZES, "tafeng", TOY)
-    options = ("--sizes", "tafeng", "--methods", "bpr", "--threads", "one")
-    arguments = ("bench", "paper", *options, "--time-budget", str(NO_TIME))
-    assert mom(tmp_path, *arguments).stdout.count("–") >= 3
-    (row,) = mom(tmp_path, *arguments, "--json").json["rows"]
-    assert row["seconds"] is row["to_mom"] is None
-    assert "takes longer than the 0.001 s allowed" in row["failure"]
+def test_a_method_over_its_budget_is_shown_as_a_dash():
+    result = run_paper([TOY], ("bpr",), time_budget=NO_TIME)
+    assert [row["threads"] for row in result["rows"]] == list(THREADS)
+    for row in result["rows"]:
+        assert row["seconds"] is row["to_mom"] is None
+        assert "takes longer than the 0.001 s allowed" in row["failure"]
+    *_, table = tables_of("paper", result)
+    assert sum(row.count("–") for row in table.rows) >= 3

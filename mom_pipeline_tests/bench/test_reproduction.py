@@ -47,7 +47,7 @@ def test_every_claim_has_a_figure_a_verdict_and_a_command(written):
     assert [r.failure for made in result.simulated for r in made.results] == [""] * 5
     claims = printed["claims"]
     assert len(claims) >= 10
-    assert f"{result.recovery['after_em'][-1]['refined']:.4f}" in page.read_text()
+    assert f"{result.recovery['after_em'][-1]['refined']:.4g}" in page.read_text()
     for claim in claims:
         assert all(claim[part] for part in claim)
     verdicts = {claim["title"]: claim["verdict"] for claim in claims}

@@ -1,5 +1,6 @@
 """Commands as typed, in this process, and a small folder that they have computed."""
 
+import csv
 import json
 import os
 import shutil
@@ -62,6 +63,11 @@ def statuses(folder: Path) -> dict[str, str]:
 def rows(folder: Path, sql: str) -> list[tuple[Any, ...]]:
     with duckdb.connect(str(folder / "warehouse.duckdb"), read_only=True) as connection:
         return connection.execute(sql).fetchall()
+
+
+def in_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def sample(folder: Path) -> Path:

@@ -18,7 +18,9 @@ import pytest
 from mom_pipeline.artifacts.lock import _held, writing_to
 from mom_pipeline.cli.erase import _left
 from mom_pipeline.cli.run import ingest_new
+from mom_pipeline.core.groups.support import SupportCurve
 from mom_pipeline.erasure.erasing import NobodyToErase
+from mom_pipeline.groups.names import NamedGroup, keep_groups, kept_groups
 from mom_pipeline.logs.sample_logs import SampleSettings, sample_deliveries
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
@@ -149,6 +151,34 @@ def test_every_list_and_membership_is_that_of_a_full_fit_without_her(erased, fin
             clean, f"FROM {kind}_dictionary ORDER BY 1"
         )
     assert ModelRegistry(folder / "models").names() == [receipt["after"]["version"]]
+
+
+def test_groups_that_no_model_has_are_forgotten_and_the_others_keep_their_names(finished, tmp_path):
+    folder = Path(shutil.copytree(finished, tmp_path / "data"))
+    settings = load_settings(folder, {})
+    old = mom(folder, "groups", "--json").json["groups"][0]["name"]
+    mom(folder, "groups", "rename", old, "Night owls")
+    kept = kept_groups(settings)
+    gone = NamedGroup("Long ago", "person", {"of nobody": 0.5})
+    keep_groups(settings, [gone])  # a model that had this group alone
+    keep_groups(settings, kept.names, SupportCurve((1, 2, 4, 10**6), (1, 2, 3, 4), 64))
+    assert "Long ago" in {each.name for each in kept_groups(settings).names}
+    receipt = mom(folder, "erase", USER, "--yes", "--json").json
+    assert receipt["removed"]["names of groups that are no more"] >= 1
+    now = kept_groups(settings)
+    assert "Long ago" not in {each.name for each in now.names}
+    assert "Night owls" in {each.name for each in now.names}
+    assert "of nobody" not in (folder / "shop" / "groups.json").read_text()
+    assert now.present == len(now.names) == len(champion(folder).model.weights)
+    assert now.support is not None
+    assert now.support.users[-1] < 10**6
+
+
+def test_a_damaged_file_of_groups_stops_no_erasure(finished, tmp_path):
+    folder = Path(shutil.copytree(finished, tmp_path / "data"))
+    (folder / "shop" / "groups.json").write_text('{"names": [{"profile": "' + json.dumps(USER)[1:])
+    assert mom(folder, "erase", USER, "--yes", "--json").json["left_in"] == []
+    assert len(kept_groups(load_settings(folder, {})).names) == 3
 
 
 def test_many_at_once_are_as_if_they_had_never_been(finished, tmp_path):
@@ -285,6 +315,7 @@ def test_bad_input_gets_an_answer_and_changes_nothing(finished, tmp_path):
         _held.clear()  # as in another process
         assert "another erasure" in mom(folder, "erase", USER, "--yes", code=1).stderr
         _held.update(held)
+    assert "nobody answered" in mom(folder, "erase", USER, code=1).stderr  # without a terminal
     asked = mom(folder, "erase", USER, code=1, typed="n\n")
     assert "lines in 4 log files" in asked.stdout
     assert not (folder / "erasures").exists()

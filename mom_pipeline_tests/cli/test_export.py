@@ -1,6 +1,5 @@
 """`mom-pipeline export`: the lists and groups of everybody, wherever they are to go."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from mom_pipeline.exports.tables import NotExported
 from mom_pipeline.serving.lists import export_path
 from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
-from mom_pipeline_tests.cli.conftest import mom, rows
+from mom_pipeline_tests.cli.conftest import in_csv, mom, rows
 from mom_pipeline_tests.datasets.postgres import PROGRAMS, server
 
 FORMULA, NAME = "=1+1", "@SUM(A1)"
@@ -41,11 +40,6 @@ def refused(folder: Path, *arguments: str) -> str:
     said = mom(folder, "export", *arguments, error=NotExported).stderr
     assert sorted(Path().iterdir()) == before
     return said
-
-
-def in_csv(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 def test_lists_are_those_of_the_model_in_use_in_every_format(computed: Path, here: Path):

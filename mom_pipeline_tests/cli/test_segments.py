@@ -1,4 +1,4 @@
-"""`mom-pipeline segments`: groups of people by the columns of users.csv."""
+"""`mom-pipeline groups --segment`: groups of some people, by the columns of users.csv."""
 
 from dataclasses import replace
 from datetime import date
@@ -61,17 +61,23 @@ def test_a_segment_equals_a_fit_on_its_people_through_the_same_basis(told, chose
         fit = fitted_on(days, day, rows, len(model.weights))
         np.testing.assert_allclose(model.weights, fit.weights, rtol=1e-6)
         np.testing.assert_allclose(model.item_probs, fit.item_probs, atol=1e-7)
-    said = mom(told, "segments", *chosen, *(f"--without={w}" for w in without), "--json").json
+    options = (*(f"--segment={c}" for c in chosen), *(f"--without={w}" for w in without))
+    said = mom(told, "groups", *options, "--json").json
     assert said["people"] == model.people
     assert sum(group["share"] for group in said["groups"]) == pytest.approx(1)
 
 
 def test_columns_groups_and_likeness_are_shown(told):
-    shown = mom(told, "segments").stdout
+    shown = mom(told, "groups", "segments").stdout
     assert "country=日本" in shown
     assert "country=Malta" in shown
-    assert "people, 3 groups" in mom(told, "segments", "channel=web").stdout
-    said = mom(told, "segments", "country=Germany", "--against", "country=France").stdout
+    web = mom(told, "groups", "--segment", "channel=web")
+    assert "people, 3 groups" in web.stdout
+    one = mom(told, "groups", "2", "--segment", "channel=web", "--json").json["groups"]
+    assert [group["group"] for group in one] == [2]
+    assert one[0]["name"] in web.stdout
+    options = "--segment", "country=Germany", "--against", "country=France"
+    said = mom(told, "groups", *options).stdout
     assert "p = 0." in said
 
 
@@ -87,7 +93,7 @@ def test_columns_groups_and_likeness_are_shown(told):
     ],
 )
 def test_what_cannot_be_answered_is_a_sentence(told, arguments, words):
-    assert words in mom(told, "segments", *arguments, error=UnknownSegment).stderr
+    assert words in mom(told, "groups", "--segment", *arguments, error=UnknownSegment).stderr
 
 
 @pytest.mark.parametrize(
@@ -95,21 +101,23 @@ def test_what_cannot_be_answered_is_a_sentence(told, arguments, words):
 )
 def test_a_file_that_cannot_be_read_is_a_sentence(told, content):
     (told / "users.csv").write_bytes(content)
-    assert "users.csv" in mom(told, "segments", error=InvalidCatalogue).stderr
+    assert "users.csv" in mom(told, "groups", "segments", error=InvalidCatalogue).stderr
 
 
 def test_values_of_strange_characters_stay_text(told):
     _, _, _, ids = opened(told)
     lines = [f'{user},"a\u202eb\x07  c"' for user in ids[:50]]
     (told / "users.csv").write_text("\n".join(["user,store", *lines, "nobody,x"]), "utf-8")
-    assert mom(told, "segments", "--json").json == [{"segment": "store=ab c", "people": 50}]
+    assert mom(told, "groups", "segments", "--json").json == [
+        {"segment": "store=ab c", "people": 50}
+    ]
     (told / "users.csv").unlink()
-    assert mom(told, "segments", "--json").json == []
+    assert mom(told, "groups", "segments", "--json").json == []
 
 
 def test_an_erased_person_is_in_no_line_and_in_no_sum(told):
     _, _, _, ids = opened(told)
-    mom(told, "segments", "country=Germany")
+    mom(told, "groups", "--segment", "country=Germany")
     sums = told / "artifacts" / "segment_sums"
     before = {path.name for path in sums.iterdir()}
     assert before

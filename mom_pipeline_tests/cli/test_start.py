@@ -143,6 +143,11 @@ def test_other_options_ask_before_they_begin_again(shop):
     shown = mom(root, "start", file, "--item", "Bezeichnung", typed="y\nn\n").stdout
     assert "made with other options; begin again?" in shown
     assert len(list((root / "logs").iterdir())) == 9
+    # A later day, put there by hand, is in no file that it could be made from again.
+    (root / "logs" / "2024-05-01.csv").write_text("user,item,timestamp\nk1,a1,2024-05-01\n")
+    shown = mom(root, "start", file, "--item", "Bezeichnung", "--yes", code=1)
+    assert "holds 1 log files of other imports, which would go" in shown.stderr
+    assert len(list((root / "logs").iterdir())) == 10
 
 
 def test_an_option_corrects_the_guess_and_is_named_in_its_error(shop):

@@ -14,13 +14,13 @@ from mom_pipeline.core.threads import available_cores
 def _popular(X, seed, sign=1, **settings):
     taken = np.bincount(X.indices, minlength=X.shape[1]).astype(float)
     notes = {"cores": available_cores()}
-    return Fitted(lambda rows: np.tile(sign * taken, (rows.shape[0], 1)), notes)
+    return Fitted(lambda users: np.tile(sign * taken, (len(users), 1)), notes)
 
 
 def _pairs(X, seed):
     X = X.astype(bool).astype(float)
     together = (X.T @ X).toarray()
-    return Fitted(lambda rows: rows.astype(bool).astype(float) @ together)
+    return Fitted(lambda users: X[users] @ together)
 
 
 def _sleeps(X, seed, asleep=1, **settings):

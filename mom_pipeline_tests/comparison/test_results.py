@@ -9,7 +9,6 @@ import pytest
 from mom_pipeline.comparison import tables
 from mom_pipeline.comparison.results import (
     Comparison,
-    DamagedComparison,
     DataDescription,
     Interval,
     MethodResult,
@@ -61,7 +60,7 @@ def test_damage_is_noticed_and_passed_over(comparison, tmp_path, text):
     save(replace(comparison, day="2024-03-06"), tmp_path / "bad")
     (tmp_path / "bad" / "comparison.json").write_text(text)
     for name in ("none", "bad"):
-        with pytest.raises(DamagedComparison):
+        with pytest.raises((OSError, ValueError)):
             load(tmp_path / name)
     assert newest_until(tmp_path, date(2024, 3, 31)) == bare(comparison)
 

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +14,7 @@ from scipy import sparse
 from mom_pipeline.comparison import isolated
 from mom_pipeline.comparison.fitting import write_data
 from mom_pipeline.comparison.isolated import Budget, run_isolated
-from mom_pipeline.comparison.run import (
-    AGE,
-    HISTORY,
-    Options,
-    breakdown,
-    grid_for,
-    run_comparison,
-)
+from mom_pipeline.comparison.run import AGE, HISTORY, Options, breakdown, grid_for, run_comparison
 from mom_pipeline.comparison.split import TrainTest, split_of_files
 from mom_pipeline_tests.comparison.conftest import STUBS
 from mom_pipeline_tests.comparison.stubs import METHODS
@@ -46,21 +38,17 @@ def waits(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def told():
-    """What the comparison of `found` told about its progress."""
-    return []
+def compared(split, tmp_path_factory):
+    """Two good methods, compared once for the tests that only look at it; progress, and scratch."""
+    options, told = Options(("popular", "pairs"), "pairs", registry=STUBS), []
+    scratch = tmp_path_factory.mktemp("compared")
+    found = run_comparison(split, options, scratch, lambda *said: told.append(said))
+    return found, told, scratch
 
 
 @pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
-    return tmp_path_factory.mktemp("compared")
-
-
-@pytest.fixture(scope="module")
-def found(split, scratch, told):
-    """Two good methods, compared once for the tests that only look at the result."""
-    options = Options(("popular", "pairs"), "pairs", registry=STUBS)
-    return run_comparison(split, options, scratch, lambda text, share: told.append((share, text)))
+def found(compared):
+    return compared[0]
 
 
 def test_methods_by_hand(split, found):
@@ -92,10 +80,12 @@ def test_methods_by_hand(split, found):
     assert len(popular.novelty) == 11
 
 
-def test_progress_only_grows_and_nothing_is_left(found, told, scratch):
-    assert told == sorted(told, key=lambda each: each[0])
-    assert {text for _, text in told} >= {"Popular: final fit", "Pairs: final fit"}
-    assert 0 <= told[0][0] <= told[-1][0] <= 1
+def test_progress_only_grows_and_nothing_is_left(compared):
+    _, told, scratch = compared
+    texts, shares = zip(*told, strict=True)
+    assert list(shares) == sorted(shares)
+    assert set(texts) >= {"Popular: final fit", "Pairs: final fit"}
+    assert 0 <= shares[0] <= shares[-1] <= 1
     assert not list((scratch / "final").glob("*/"))
 
 
@@ -144,7 +134,7 @@ def test_too_little_memory_to_begin_with(compare):
     assert failure == "needs more memory than the 0.03 GB allowed"
 
 
-def starved(line: str, seconds: float) -> Iterator[None]:
+def starved(line, seconds):
     """Says that there is no memory, and ends with that or, for a long time, does not."""
     print(line, flush=True)
     time.sleep(seconds)

@@ -11,7 +11,6 @@ from mom_pipeline.comparison.split import (
     split_by_days,
     split_by_time,
     split_of_files,
-    split_of_matrices,
     validation_start,
 )
 from mom_pipeline.errors import DatasetError, WarehouseUnreadable
@@ -128,16 +127,6 @@ def test_by_days_that_lie_apart(deliver, tmp_path):
         split_by_days(deliver(*DAYS), {day(20)}, name="months")
     with pytest.raises(WarehouseUnreadable):
         split_by_time(Warehouse(load_settings(tmp_path, {})), day(4))
-
-
-def test_matrices_and_fewer_users_are_asked_without_a_choice():
-    train, test = sparse.eye_array(6, format="csr"), sparse.csr_array(np.eye(6)[::-1])
-    split = split_of_matrices(train, test, name="toy", kind="simulated", words="by hand")
-    assert (len(split.final.users), split.windows, split.period) == (6, (), "by hand")
-    fewer = split.untuned(4)
-    assert len(fewer.final.users) == 4
-    assert fewer.final.train.shape == split.final.train.shape
-    assert fewer.period == "by hand; default settings"
 
 
 def test_a_ready_split(files, split):

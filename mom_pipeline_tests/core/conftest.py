@@ -10,32 +10,31 @@ from mom_pipeline.core.linear_algebra.compact import packed
 from mom_pipeline.core.moments.anchored import Anchor, AnchoredSums
 from mom_pipeline.core.moments.estimators import Estimator
 from mom_pipeline.core.moments.sums import MomentSums
-from mom_pipeline.core.simulation import LatentClasses, draw_classes, simulate
-from mom_pipeline.core.types import Csr
+from mom_pipeline.core.simulation import draw_classes, simulate
 
 
 @pytest.fixture
-def rng() -> np.random.Generator:
+def rng():
     return np.random.default_rng(7)
 
 
 @pytest.fixture(scope="session")
-def truth_and_counts() -> tuple[LatentClasses, Csr]:
+def truth_and_counts():
     return simulate(n_users=6_000, n_items=300, n_components=5, items_per_user=12, seed=1)
 
 
 @pytest.fixture(scope="session")
-def counts(truth_and_counts: tuple[LatentClasses, Csr]) -> Csr:
+def counts(truth_and_counts):
     return truth_and_counts[1]
 
 
 @pytest.fixture(scope="session")
-def classes() -> LatentClasses:
+def classes():
     return draw_classes(40, 5, np.random.default_rng(3))
 
 
 @pytest.fixture
-def few_rows() -> Csr:
+def few_rows():
     """Six users with repeats, one of them without any item."""
     rows = [
         [2, 0, 1, 0, 3],
@@ -48,7 +47,7 @@ def few_rows() -> Csr:
     return sparse.csr_array(np.array(rows, dtype=float))
 
 
-def distinct_draws(row: np.ndarray, order: int) -> np.ndarray:
+def distinct_draws(row, order):
     """Sum over ordered pairs or triples of different events of a user, by brute force."""
     events = [item for item, count in enumerate(row) for _ in range(int(count))]
     total = np.zeros((len(row),) * order)
@@ -57,9 +56,7 @@ def distinct_draws(row: np.ndarray, order: int) -> np.ndarray:
     return total
 
 
-def population_sums(
-    item_probs: np.ndarray, weights: np.ndarray, scale: np.ndarray | None = None
-) -> tuple[Anchor, AnchoredSums]:
+def population_sums(item_probs, weights, scale=None):
     """The exact moments of a known model, seen through the leading vectors of its M2.
 
     scale: (D,) of the item space, ones unless given.
@@ -81,7 +78,7 @@ def population_sums(
     return Anchor(U, scale, Estimator.from_name("paper")), sums
 
 
-def assert_same_sums(sums: AnchoredSums, expected: AnchoredSums, rtol: float = 1e-9) -> None:
+def assert_same_sums(sums, expected, rtol=1e-9):
     """Relative to the largest entry of each array."""
     ours, theirs = sums.as_arrays(), expected.as_arrays()
     assert ours.keys() == theirs.keys()

@@ -19,7 +19,7 @@ from mom_pipeline.core.files import (
 )
 
 
-def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
+def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path):
     path = tmp_path / "folder" / "a.txt"
     write_text(path, "before é")
     with pytest.raises(TypeError), writing(path) as out:
@@ -30,7 +30,7 @@ def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_writers_of_one_process_do_not_share_a_temporary_file(tmp_path: Path) -> None:
+def test_writers_of_one_process_do_not_share_a_temporary_file(tmp_path):
     path = tmp_path / "a.txt"
     with writing(path) as first:
         first.write(b"first")
@@ -40,7 +40,7 @@ def test_writers_of_one_process_do_not_share_a_temporary_file(tmp_path: Path) ->
     assert path.read_bytes() == b"first"
 
 
-def test_only_those_of_ended_processes_are_left_over(tmp_path: Path) -> None:
+def test_only_those_of_ended_processes_are_left_over(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     own = temporary_path(tmp_path / "a.txt")
@@ -51,10 +51,10 @@ def test_only_those_of_ended_processes_are_left_over(tmp_path: Path) -> None:
         assert not is_left_over(tmp_path / name)
 
 
-def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+def test_a_lock_is_held_by_one_at_a_time(tmp_path):
     entered = threading.Event()
 
-    def enter() -> None:
+    def enter():
         with locked(tmp_path):
             entered.set()
 
@@ -66,18 +66,16 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     assert entered.is_set()
 
 
-def test_the_bytes_are_on_disk_before_the_name_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bytes_are_on_disk_before_the_name_is(tmp_path, monkeypatch):
     """Otherwise a power cut leaves an empty file of the right name."""
     calls: list[str] = []
     sync, replace = os.fsync, Path.replace
 
-    def synced(descriptor: int) -> None:
+    def synced(descriptor):
         calls.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
         sync(descriptor)
 
-    def renamed(path: Path, target: Path) -> Path:
+    def renamed(path, target):
         calls.append("rename")
         return replace(path, target)
 

@@ -125,24 +125,11 @@ def test_saved_and_loaded_it_gives_the_same(model, counts, tmp_path):
             np.testing.assert_array_equal(found, expected)
 
 
-def without_three_weights(path):
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    np.savez(path, **{**arrays, "weights": arrays["weights"][:3]})
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-        lambda path: path.write_bytes(b"not a model at all"),
-        without_three_weights,
-    ],
-)
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"not a model at all"])
 def test_a_damaged_file_is_refused(model, tmp_path, damage):
     path = tmp_path / "model.npz"
     model.save(path)
-    damage(path)
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DamagedModel):
         MethodOfMoments.load(path)
 

@@ -2,7 +2,6 @@
 
 import zipfile
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,13 +19,13 @@ ARRAYS = {
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     with (tmp_path / "arrays.npz").open("wb") as file:
         write_npz(file, ARRAYS)
     return tmp_path / "arrays.npz"
 
 
-def test_what_shrinks_is_shrunk_and_noise_is_not(path: Path):
+def test_what_shrinks_is_shrunk_and_noise_is_not(path):
     with zipfile.ZipFile(path) as members:
         size = {m.filename: (m.compress_size, m.file_size) for m in members.infolist()}
     assert size["counts.npy"][0] < size["counts.npy"][1] / 10
@@ -34,7 +33,7 @@ def test_what_shrinks_is_shrunk_and_noise_is_not(path: Path):
     assert size["noise.npy"][0] == size["noise.npy"][1]
 
 
-def test_what_is_written_is_read_and_mapped_whether_shrunk_or_not(path: Path):
+def test_what_is_written_is_read_and_mapped_whether_shrunk_or_not(path):
     mapped = mapped_arrays(path)
     with np.load(path, allow_pickle=False) as file:
         assert sorted(file.files) == sorted(mapped) == sorted(ARRAYS)
@@ -46,7 +45,7 @@ def test_what_is_written_is_read_and_mapped_whether_shrunk_or_not(path: Path):
     assert not isinstance(mapped["counts"], np.memmap)
 
 
-def test_equal_arrays_give_equal_bytes_and_python_objects_are_refused(path: Path):
+def test_equal_arrays_give_equal_bytes_and_python_objects_are_refused(path):
     again = BytesIO()
     write_npz(again, ARRAYS)
     assert again.getvalue() == path.read_bytes()

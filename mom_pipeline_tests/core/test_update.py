@@ -166,7 +166,7 @@ def assert_same_on_any_number_of_threads(fitted, X):
         with using_cores(n):
             model = fitted()
             models.append((model.item_probs, model.weights, model.transform(X)))
-            models[-1] += (*model.recommend(X), model.scorer()(X[:99]))
+            models[-1] += (*model.recommend(X), model.fitted.scores(X[:99]))
     for others in models[1:]:
         for ours, theirs in zip(models[0], others, strict=True):
             np.testing.assert_array_equal(ours, theirs)
@@ -213,9 +213,3 @@ def power_method(T, rng=None):
         T -= value * np.einsum("i,j,k->ijk", v, v, v)
         found.append((value, v))
     return np.array([value for value, _ in found]), np.column_stack([v for _, v in found])
-
-
-def test_theorem_1_speaks_of_the_papers_moments_alone(counts):
-    for estimator in ESTIMATORS:
-        bounds = unfitted(estimator).fit(counts).diagnostics["bounds"]
-        assert (bounds is not None) == (estimator == "paper")

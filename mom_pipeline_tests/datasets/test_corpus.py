@@ -61,6 +61,18 @@ def test_a_file_as_people_have_it(folder: DataFolder, tmp_path: Path, case: Case
         assert f"{found[1]},Größe {int(found[1][2:])}" in names
 
 
+def test_what_was_lent_and_came_back_was_wanted(folder: DataFolder, tmp_path: Path) -> None:
+    path = tmp_path / "ausleihen.csv"
+    rows = [f"{u},M{m},{kind},2024-02-{day:02d} 10:00:00" for u in range(9) for m in range(9)
+            for day, kind in ((1 + m, "Ausleihe"), (10 + m, "Rückgabe"))]  # fmt: skip
+    path.write_text("\n".join(["Leser,Mediennr,Vorgang,Datum", *rows]))
+    guessed = guess(path, tmp_path)
+    assert (guessed.options.item, guessed.options.event) == ("Mediennr", "Vorgang")
+    done = import_dataset(own_files(guessed), folder.settings)
+    assert {one.event: one.weight for one in done.types} == {"Ausleihe": 1.0, "Rückgabe": 0.0}
+    assert (done.taken, done.returns) == (162, 0)
+
+
 def test_event_types_are_weighed_by_what_follows_them(folder: DataFolder, tmp_path: Path) -> None:
     """A cart is bought later, a view is not; given weights hold."""
     rng, path = random.Random(0), tmp_path / "events.csv"
@@ -174,6 +186,15 @@ def test_what_unpacks_to_too_much_is_one_sentence(tmp_path, monkeypatch, name) -
     assert "\n" not in str(refused.value)
 
 
+def test_what_is_made_of_a_database_is_called_as_it(tmp_path: Path) -> None:
+    path = tmp_path / "shop.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE orders AS SELECT 1 AS user, 2 AS item")
+    (tmp_path / "plain").mkdir()
+    [made] = plain_files(str(path), SourcePart(), tmp_path / "plain")
+    assert made.name == path.name
+
+
 def test_standard_input_and_addresses(folder: DataFolder, tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
     text(ENGLISH, PLAIN, pack=gzip.compress)(path)
@@ -191,7 +212,7 @@ def test_standard_input_and_addresses(folder: DataFolder, tmp_path: Path) -> Non
         done = subprocess.run(
             [sys.executable, "-c", code], stdin=stream, capture_output=True, text=True, check=True
         )
-    assert done.stdout.strip() == "copy"
+    assert done.stdout.strip() == "rows"
 
 
 def test_a_pattern_and_a_folder_name_the_same_files(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 
 import duckdb
 import pytest
@@ -24,6 +25,36 @@ def lines(pattern, days=DAYS):
 def write(path, content, encoding="utf-8"):
     path.write_bytes("".join(f"{line}\n" for line in content).encode(encoding))
     return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        (  # an export of orders: what is of the order stands on its first line alone
+            "orders_export.csv",
+            [
+                "No,Email,Billing Name,Created at,Lineitem quantity,Lineitem name,Lineitem sku,Id",
+                *lines("#{n},a{n}@b.org,A B,{y}-{m}-{d} 10:22:33 +0100,1,Mug,S{n},5{n}"),
+                *lines("#{n},a{n}@b.org,,{y}-{m}-{d} 10:22:33 +0100,2,Bowl,T{n},") * 2,
+            ],
+            ("Email", "Lineitem sku", "Created at", "iso", "Lineitem quantity", "Lineitem name"),
+        ),
+        (  # an event log: who is logged in has a user_id too
+            "events.csv",
+            [
+                "event_date,event_timestamp,user_id,user_pseudo_id,item_id",
+                *lines("{y}{m}{d},12912{n:02d}000123456,,{n}.17,P{n}"),
+                "20101228,1291228000123456,m1,1.17,P1",
+            ],
+            ("user_pseudo_id", "item_id", "event_timestamp", "epoch_us", "", ""),
+        ),
+    ],
+)
+def test_columns_that_are_mostly_empty_are_not_meant(tmp_path, name, content, expected):
+    options = guess_files([write(tmp_path / name, content)], {}).options
+    names = (options.user, options.item, options.timestamp)
+    guessed = (*names, options.timestamp_format, options.weight, options.item_name)
+    assert guessed == expected
 
 
 def test_day_and_month_are_told_apart_by_the_order_of_the_lines(tmp_path):
@@ -63,6 +94,19 @@ def test_what_is_shown_is_what_is_imported(folder: DataFolder, tmp_path):
     assert text.splitlines()[1].startswith("1,i1,2010-12-02T09:00:00")
 
 
+def test_what_lies_in_an_object_is_a_column(folder: DataFolder, tmp_path):
+    rows = (
+        {"ts": f"{day}T09:00:00Z", "user": {"id": n, "country": "DE"},
+         "track": {"id": f"t{n}", "title": "<b>", "artist": {"name": "A"}, "tags": ["x"]}}
+        for n, day in enumerate(DAYS)
+    )  # fmt: skip
+    guess = guess_files([write(tmp_path / "plays.jsonl", [json.dumps(row) for row in rows])], {})
+    assert guess.parsed_rows(5)[1] == ("1", "t1", "2010-12-02 09:00:00", "", "<b>")
+    assert import_dataset(own_files(guess), folder.settings).taken == 28
+    text = gzip.decompress((folder.settings.logs_dir / "2010-12-02.csv.gz").read_bytes()).decode()
+    assert text.splitlines()[1].startswith("1,t1,2010-12-02T09:00:00")
+
+
 def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
     content = [
         "user,item,date,qty",
@@ -92,6 +136,14 @@ def test_what_is_no_event_is_set_aside(folder: DataFolder, tmp_path):
 def test_a_file_that_cannot_be_told_says_what_to_give(tmp_path, content, message):
     with pytest.raises(DatasetError, match=message):
         guess_files([write(tmp_path / "odd.csv", content)], {})
+
+
+def test_rows_without_a_user_are_named_before_the_import(tmp_path):
+    path = write(
+        tmp_path / "shop.csv", ["user,item,date", "u,i,2010-12-01", *lines(",i,{y}-{m}-{d}")]
+    )
+    (note,) = guess_files([path], {}).notes
+    assert note.startswith("97% of the rows have no user")
 
 
 def test_a_wrong_time_format_is_named_with_the_one_that_fits(folder: DataFolder, tmp_path):

@@ -13,7 +13,6 @@ from mom_pipeline.report.page import write_report
 from mom_pipeline.serving.champion import Champion
 from mom_pipeline.serving.http import create_app
 from mom_pipeline.serving.lists import export_path
-from mom_pipeline.serving.registry import ModelRegistry
 
 from .conftest import N_DAYS, Pipeline, day
 
@@ -39,8 +38,8 @@ def all_six(pipeline: Pipeline) -> tuple[str, dict[str, Lists]]:
     versions = {page.manifest.version, python.version}
     versions |= {model for (model,) in pipeline.query("SELECT DISTINCT model FROM recommendations")}
     versions |= {model for (model,) in duckdb.sql(f"SELECT DISTINCT model FROM {file}").fetchall()}
-    with Champion(ModelRegistry(settings.models_dir)) as champion:
-        client = TestClient(create_app(champion, reports_dir=settings.reports_dir))
+    with Champion(settings) as champion:
+        client = TestClient(create_app(champion))
         for user in users:
             answer = client.get(f"/recommend/{user}", params={"n": n}).json()
             http[user] = [line["item"] for line in answer["items"]]

@@ -1,21 +1,18 @@
 """Small users in shards, and a real cluster over TCP on loopback."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 from mom_pipeline.bench.data import clustered_interactions
 from mom_pipeline.core.interactions import as_interactions
-from mom_pipeline.core.types import Csr
-from mom_pipeline.engine import Shards, write_shards
-from mom_pipeline.engine.dask import DaskEngine, dask_engine
+from mom_pipeline.engine import write_shards
+from mom_pipeline.engine.dask import dask_engine
 
 N, D, K = 900, 700, 5
 
 
 @pytest.fixture(scope="session")
-def interactions() -> Csr:
+def interactions():
     rng = np.random.default_rng(0)
     X = clustered_interactions(N, D, 9_000, rng, n_clusters=K)
     X.data[:] = rng.integers(1, 4, X.nnz)
@@ -25,11 +22,11 @@ def interactions() -> Csr:
 
 
 @pytest.fixture(scope="session")
-def shards(interactions: Csr, tmp_path_factory: pytest.TempPathFactory) -> Shards:
+def shards(interactions, tmp_path_factory):
     return write_shards(interactions, str(tmp_path_factory.mktemp("shards")), n_shards=5)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[DaskEngine]:
+def cluster():
     with dask_engine(n_workers=2) as engine:
         yield engine

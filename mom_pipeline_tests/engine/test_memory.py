@@ -1,7 +1,6 @@
 """What a process holds while a cluster works on the rows of all users."""
 
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,14 +9,13 @@ from scipy import sparse
 from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.interactions import changed_rows
 from mom_pipeline.core.ranking.lists import ListsVisit, memberships_of
-from mom_pipeline.core.types import Csr
 from mom_pipeline.engine.dask import DaskVisits
 from mom_pipeline_tests.mapped import is_mapped
 
 N, D, PER_USER = 60_000, 500, 25
 
 
-def many_rows(folder: Path) -> Csr:
+def many_rows(folder):
     """Rows that stay in files, mapped into memory."""
     rng = np.random.default_rng(0)
     items = np.sort((rng.integers(0, D, (N, 1)) + np.arange(PER_USER) * 7) % D, axis=1)
@@ -29,9 +27,7 @@ def many_rows(folder: Path) -> Csr:
 
 
 @pytest.mark.long
-def test_a_small_part_of_the_rows_and_memberships(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_part_of_the_rows_and_memberships(tmp_path, monkeypatch):
     """Shards are written, moments fitted, users compared and listed; rows stay in their files."""
     monkeypatch.setattr("mom_pipeline.engine.shards.PAIRS_PER_SHARD", 60_000)
     monkeypatch.setattr("mom_pipeline.core.interactions._PAIRS_PER_BLOCK", 60_000)

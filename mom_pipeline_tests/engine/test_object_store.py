@@ -1,48 +1,39 @@
 """Shards on a real S3 server on loopback: keys from the environment, lost stores."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mom_pipeline.core.moments.users import UserRows
-from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import LocalEngine, ShardedUsers, Shards, StoreFailed, write_shards
 from mom_pipeline_tests.engine.test_shards import put_together
-from mom_pipeline_tests.object_store import (
-    BUCKET,
-    ObjectStore,
-    object_store,
-    use_store,
-)
+from mom_pipeline_tests.object_store import BUCKET, ObjectStore, object_store, use_store
 
 URL = f"s3://{BUCKET}/some/shards"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+def server(tmp_path_factory):
     with object_store(tmp_path_factory.mktemp("store") / "log") as store:
         yield store
 
 
 @pytest.fixture
-def store(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+def store(server, monkeypatch):
     monkeypatch.setattr("mom_pipeline.engine.shards._PAUSES", (0.01,))
     use_store(monkeypatch, server.url)
     return server
 
 
 @pytest.fixture
-def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+def lost(tmp_path, monkeypatch):
     """A server of its own, to be killed."""
     with object_store(tmp_path / "log") as store:
         use_store(monkeypatch, store.url)
         yield store
 
 
-def test_every_row_comes_back(store: ObjectStore, interactions: Csr) -> None:
+def test_every_row_comes_back(store, interactions):
     shards = write_shards(interactions, URL, n_shards=3)
     assert (put_together(Shards.open(URL)) != interactions).nnz == 0
     again = write_shards(interactions[:100], URL, n_shards=2)
@@ -57,14 +48,12 @@ class LosingTheStore:
 
     store: ObjectStore
 
-    def __call__(self, rows: UserRows, along: None) -> int:
+    def __call__(self, rows, along):
         self.store.kill()
         return len(rows.positions)
 
 
-def test_a_store_that_vanishes_in_a_pass_is_named_and_nothing_is_lost(
-    lost: ObjectStore, interactions: Csr
-) -> None:
+def test_a_store_that_vanishes_in_a_pass_is_named_and_nothing_is_lost(lost, interactions):
     shards = write_shards(interactions, URL, n_shards=4)
     users = np.arange(interactions.shape[0])
     parts = ShardedUsers(LocalEngine(), shards).visit(LosingTheStore(lost), users)
@@ -77,14 +66,12 @@ def test_a_store_that_vanishes_in_a_pass_is_named_and_nothing_is_lost(
     assert (put_together(again) != interactions).nnz == 0
 
 
-def test_a_bucket_that_does_not_exist_is_named(store: ObjectStore, interactions: Csr) -> None:
+def test_a_bucket_that_does_not_exist_is_named(store, interactions):
     with pytest.raises(StoreFailed, match=r"s3://nowhere/shards/shards\.json is gone"):
         Shards.open("s3://nowhere/shards")
 
 
-def test_no_keys_at_all_are_told(
-    store: ObjectStore, interactions: Csr, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_keys_at_all_are_told(store, interactions, monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):

@@ -1,19 +1,14 @@
 """Shards hold every user once, and say which of them is missing or damaged."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import sparse
 
-from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.moments.users import UserRows
-from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import DamagedShard, LocalEngine, Shards, ShardWriter, write_shards
-from mom_pipeline.engine.shards import MANIFEST, shard_indices, suitable_number
+from mom_pipeline.engine.shards import MANIFEST, shard_indices
 
 
-def put_together(shards: Shards) -> Csr:
+def put_together(shards):
     """Return all rows at their positions."""
     dense = np.zeros(shards.shape)
     for index in range(len(shards.entries)):
@@ -23,25 +18,25 @@ def put_together(shards: Shards) -> Csr:
     return sparse.csr_array(dense)
 
 
-def count_users(rows: UserRows) -> int:
+def count_users(rows):
     return len(rows.positions)
 
 
-def test_every_row_comes_back(interactions: Csr, shards: Shards) -> None:
+def test_every_row_comes_back(interactions, shards):
     again = put_together(Shards.open(shards.url))
     assert shards.shape == interactions.shape
     assert (again != interactions).nnz == 0
     assert shards.n_pairs == interactions.nnz
 
 
-def test_users_are_spread_evenly_and_by_their_hash(interactions: Csr, shards: Shards) -> None:
+def test_users_are_spread_evenly_and_by_their_hash(interactions, shards):
     sizes = [entry.n_users for entry in shards.entries]
     assert max(sizes) < 1.1 * min(sizes)
     for index in range(5):
         assert set(shard_indices(shards.read(index).positions, 5)) == {index}
 
 
-def test_blocks_of_users_make_the_same_shards(interactions: Csr, tmp_path: Path) -> None:
+def test_blocks_of_users_make_the_same_shards(interactions, tmp_path):
     with ShardWriter(str(tmp_path), interactions.shape[1], 3) as writer:
         for start in range(0, interactions.shape[0], 250):
             writer.add(interactions[start : start + 250])
@@ -49,8 +44,8 @@ def test_blocks_of_users_make_the_same_shards(interactions: Csr, tmp_path: Path)
 
 
 def test_any_url_of_fsspec_will_do_and_a_relative_path_is_made_absolute(
-    interactions: Csr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    interactions, tmp_path, monkeypatch
+):
     shards = write_shards(interactions, "memory://some/shards", n_shards=2)
     assert (put_together(Shards.open(shards.url)) != interactions).nnz == 0
     monkeypatch.chdir(tmp_path)
@@ -58,7 +53,7 @@ def test_any_url_of_fsspec_will_do_and_a_relative_path_is_made_absolute(
     assert shards.url == Shards.open("here").url == str(tmp_path / "here")
 
 
-def test_shards_without_users_add_nothing(tmp_path: Path) -> None:
+def test_shards_without_users_add_nothing(tmp_path):
     X = sparse.csr_array(np.eye(2, 6))
     shards = write_shards(X, str(tmp_path), n_shards=7)
     assert [entry.n_users for entry in shards.entries].count(0) == 5
@@ -73,9 +68,7 @@ def test_shards_without_users_add_nothing(tmp_path: Path) -> None:
         (None, "is gone"),
     ],
 )
-def test_a_damaged_or_missing_shard_is_named(
-    interactions: Csr, tmp_path: Path, damage, words: str
-) -> None:
+def test_a_damaged_or_missing_shard_is_named(interactions, tmp_path, damage, words):
     shards = write_shards(interactions, str(tmp_path), n_shards=3)
     path = tmp_path / shards.entries[2].name
     content = path.read_bytes()
@@ -86,9 +79,7 @@ def test_a_damaged_or_missing_shard_is_named(
         LocalEngine().add_up(count_users, shards)
 
 
-def test_a_read_that_is_not_whole_is_tried_again(
-    interactions: Csr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_that_is_not_whole_is_tried_again(interactions, tmp_path, monkeypatch):
     """The rest of the file comes while the reader pauses."""
     shards = write_shards(interactions, str(tmp_path), n_shards=3)
     path = tmp_path / shards.entries[1].name
@@ -98,7 +89,7 @@ def test_a_read_that_is_not_whole_is_tried_again(
     assert LocalEngine().add_up(count_users, shards) == 898
 
 
-def test_without_a_manifest_there_are_no_shards(tmp_path: Path) -> None:
+def test_without_a_manifest_there_are_no_shards(tmp_path):
     with pytest.raises(DamagedShard, match=r"shards\.json is gone"):
         Shards.open(str(tmp_path))
     (tmp_path / MANIFEST).write_text("{}")
@@ -106,10 +97,10 @@ def test_without_a_manifest_there_are_no_shards(tmp_path: Path) -> None:
         Shards.open(str(tmp_path))
 
 
-def test_an_interrupted_writing_leaves_what_was_there(interactions: Csr, tmp_path: Path) -> None:
+def test_an_interrupted_writing_leaves_what_was_there(interactions, tmp_path):
     before = write_shards(interactions, str(tmp_path), n_shards=2)
 
-    def interrupted() -> None:
+    def interrupted():
         with ShardWriter(str(tmp_path), interactions.shape[1], 4) as writer:
             writer.add(interactions[:100])
             raise KeyboardInterrupt
@@ -118,28 +109,3 @@ def test_an_interrupted_writing_leaves_what_was_there(interactions: Csr, tmp_pat
         interrupted()
     assert Shards.open(str(tmp_path)) == before
     assert len(list(tmp_path.glob("*.parquet"))) == 2
-
-
-def test_writing_again_replaces(interactions: Csr, tmp_path: Path) -> None:
-    write_shards(interactions, str(tmp_path), n_shards=4)
-    changed = interactions.copy()
-    changed.data += 1
-    write_shards(changed, str(tmp_path), n_shards=2)
-    assert len(list(tmp_path.glob("*.parquet"))) == 2
-    assert (put_together(Shards.open(str(tmp_path))) != changed).nnz == 0
-
-
-def test_rows_of_other_items_are_refused(interactions: Csr, tmp_path: Path) -> None:
-    with (
-        pytest.raises(InvalidInteractions, match="expected rows of 12 items, found 700"),
-        ShardWriter(str(tmp_path), 12, 2) as writer,
-    ):
-        writer.add(interactions)
-    with pytest.raises(InvalidSetting, match="n_shards must be at least 1"):
-        ShardWriter(str(tmp_path), 12, 0)
-
-
-def test_the_number_of_shards_suits_the_data_and_the_workers() -> None:
-    assert suitable_number(100) == 2
-    assert suitable_number(100, n_workers=4) == 8
-    assert suitable_number(20_000_001) == 11

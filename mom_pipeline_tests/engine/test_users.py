@@ -7,10 +7,9 @@ from mom_pipeline.core import MethodOfMoments
 from mom_pipeline.core.moments.cooccurrences import Cooccurrences, rare_items
 from mom_pipeline.core.moments.days import MomentSettings, advance
 from mom_pipeline.core.moments.estimators import Estimator
-from mom_pipeline.core.moments.users import UserRows, UsersInMemory
+from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
 from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.types import Csr
 from mom_pipeline.engine import EngineFailed, LocalEngine, ShardedUsers, Shards, write_shards
 from mom_pipeline.engine.users import add_in_order
 from mom_pipeline_tests.engine.conftest import D, K
@@ -20,9 +19,7 @@ from mom_pipeline_tests.engine.conftest import D, K
     ("estimator", "n_items"),  # few are decomposed directly
     [("paper", D), ("unbiased", D), ("balanced", D), ("unbiased", 300)],
 )
-def test_a_fit_over_shards_is_the_fit_in_memory(
-    interactions: Csr, tmp_path, estimator, n_items
-) -> None:
+def test_a_fit_over_shards_is_the_fit_in_memory(interactions, tmp_path, estimator, n_items):
     X = interactions[:, :n_items]
     users = ShardedUsers(LocalEngine(), write_shards(X, str(tmp_path), n_shards=3))
     whole = MethodOfMoments(K, estimator, ranking="components").fit(X)
@@ -33,7 +30,7 @@ def test_a_fit_over_shards_is_the_fit_in_memory(
 
 
 @pytest.mark.parametrize("estimator", ["unbiased", "balanced"])
-def test_a_day_rebuilt_over_shards_is_the_day(interactions: Csr, shards: Shards, estimator) -> None:
+def test_a_day_rebuilt_over_shards_is_the_day(interactions, shards, estimator):
     settings = MomentSettings(Estimator.from_name(estimator), K, K + 8, halves=True)
     whole = advance(interactions, None, "", settings)
     parts = advance(interactions, None, "", settings, ShardedUsers(LocalEngine(), shards))
@@ -46,13 +43,13 @@ def test_a_day_rebuilt_over_shards_is_the_day(interactions: Csr, shards: Shards,
 WEIGHTS = RankingWeights(trend_1=(0.5, 0.1), quiet=(-0.2, 0.0))
 
 
-def days_of(interactions: Csr) -> Csr:
+def days_of(interactions):
     days = interactions.copy()
     days.data = np.random.default_rng(3).integers(700_000, 700_060, days.nnz).astype(float)
     return days
 
 
-def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions: Csr, tmp_path) -> None:
+def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions, tmp_path):
     days = days_of(interactions)
     shards = write_shards(interactions, str(tmp_path), n_shards=4, last_days=days)
     model = MethodOfMoments(K, ranking_weights=WEIGHTS)
@@ -72,9 +69,7 @@ def test_three_moments_over_shards_rank_like_those_of_the_rows(interactions: Csr
     np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
 
 
-def test_the_low_pass_part_over_shards_is_that_of_the_rows(
-    interactions: Csr, shards: Shards
-) -> None:
+def test_the_low_pass_part_over_shards_is_that_of_the_rows(interactions, shards):
     users = ShardedUsers(LocalEngine(), shards), UsersInMemory(interactions)
     ours, theirs = (PairRanking.from_users(own).low_pass for own in users)
     np.testing.assert_array_equal(ours.item_scale, theirs.item_scale)
@@ -83,9 +78,7 @@ def test_the_low_pass_part_over_shards_is_that_of_the_rows(
 
 
 @pytest.mark.parametrize("share", [0.3, 2.0])
-def test_items_left_out_for_lack_of_bytes_are_the_same_over_shards(
-    interactions: Csr, shards: Shards, share: float
-) -> None:
+def test_items_left_out_for_lack_of_bytes_are_the_same_over_shards(interactions, shards, share):
     most = int(share * Cooccurrences.from_rows(interactions, 1.0).n_pairs)
     users = [ShardedUsers(LocalEngine(), shards), UsersInMemory(interactions)]
     ours, theirs = (rare_items(own, 48 * most) for own in users)
@@ -99,7 +92,7 @@ def test_items_left_out_for_lack_of_bytes_are_the_same_over_shards(
         assert wider.n_pairs > most
 
 
-def test_visits_are_those_of_the_rows(interactions: Csr, tmp_path) -> None:
+def test_visits_are_those_of_the_rows(interactions, tmp_path):
     """Every part has the rows asked for, empty ones too, their days, and what goes along."""
     asked, days = np.array([3, 16, 17, 18, 200, 899, 950]), days_of(interactions)
     shards = write_shards(interactions, str(tmp_path), n_shards=5, last_days=days)
@@ -114,13 +107,13 @@ def test_visits_are_those_of_the_rows(interactions: Csr, tmp_path) -> None:
         np.testing.assert_array_equal(of_days[order], expected[1])
 
 
-def as_seen(rows: UserRows, along: np.ndarray) -> tuple[np.ndarray, ...]:
+def as_seen(rows, along):
     sums = (np.asarray(own.sum(axis=1)) for own in (rows.X, rows.last_days))
     return rows.positions, *sums, along[:, 0]
 
 
-def test_lack_of_memory_names_the_shard(shards: Shards) -> None:
-    def greedy(rows: UserRows) -> int:
+def test_lack_of_memory_names_the_shard(shards):
+    def greedy(rows):
         return int(np.empty(2**57).size)
 
     with pytest.raises(EngineFailed, match=f"{shards.entries[0].name} of .*MemoryError.*smaller"):
@@ -139,5 +132,5 @@ def test_lack_of_memory_names_the_shard(shards: Shards) -> None:
         (11, "((((0 1) (2 3)) ((4 5) (6 7))) ((8 9) 10))"),
     ],
 )
-def test_the_order_of_addition(n: int, expected: str) -> None:
+def test_the_order_of_addition(n, expected):
     assert add_in_order(map(str, range(n)), lambda a, b: f"({a} {b})") == expected

@@ -13,9 +13,10 @@ import pytest
 
 from mom_pipeline.artifacts.lock import LOCK, writing_to
 from mom_pipeline.cli.main import sentence_for
-from mom_pipeline.cli.verify import Check, checks
+from mom_pipeline.cli.status import Check, checks
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.faults.commands import Ended, Kill
+from mom_pipeline_tests.faults.damage import flips_and_swaps, mended
 from mom_pipeline_tests.faults.folders import copy, left_over
 from mom_pipeline_tests.faults.fuzz import fuzz
 from mom_pipeline_tests.faults.kills import (
@@ -168,6 +169,21 @@ def test_update_heals_a_damaged_array_and_an_export(ground: Ground, tmp_path, as
     export.write_bytes(export.read_bytes()[:-100])
     assert "The export was damaged" in ground.run.run(folder, "update").output
     assert verified(folder) == {}
+
+
+@pytest.mark.parametrize("n", [60, pytest.param(2_000, marks=pytest.mark.long)])
+def test_flips_and_swaps_in_every_kind_of_file_are_seen(ground: Ground, tmp_path, n):
+    found = flips_and_swaps(copy(ground.erased, tmp_path / "data"), n, seed=n)
+    assert found.failures == []
+    assert found.tried.total() == n
+    assert found.seen.total() >= 0.9 * n
+
+
+@pytest.mark.parametrize("n", [4, pytest.param(100, marks=pytest.mark.long)])
+def test_flips_and_swaps_are_mended_by_what_is_named(ground: Ground, tmp_path, n):
+    found = mended(ground, tmp_path / "data", n, seed=n)
+    assert found.failures == []
+    assert found.mended.total() == n
 
 
 def test_nothing_is_changed_beyond_a_link_in_any_folder(ground: Ground, tmp_path):

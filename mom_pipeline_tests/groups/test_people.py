@@ -60,6 +60,11 @@ def test_groups_that_halves_of_the_people_do_not_agree_on_are_not_shown():
     assert supported((0.9, 0.2, 0.5), 3).tolist() == [0, 2]
     assert supported((), 3).tolist() == [0, 1, 2]
     assert supported((0.1, 0.2), 2).tolist() == [0, 1]
+    agreement = (0.7, 0.55, 0.45, 0.99)
+    assert supported(agreement, 4, 0.4).tolist() == [0, 1, 3]  # of little use, if above chance
+    assert supported(agreement, 4, 0.6).tolist() == [0, 3]  # better than by chance
+    assert supported(agreement, 4, 0.5, 3).tolist() == [0, 1, 3]  # as many as are supported
+    assert supported(agreement, 4, 0.5, 0).tolist() == [0, 1, 2, 3]
 
 
 def test_an_interval_covers_the_share_and_narrows():

@@ -1,6 +1,7 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -58,6 +59,13 @@ def make(fitted):
 @pytest.fixture
 def registry(tmp_path):
     return ModelRegistry(tmp_path / "models")
+
+
+def in_use(folder: Path, served: ServedModel) -> ModelRegistry:
+    """The registry of a data folder that uses a model."""
+    registry = ModelRegistry(folder / "models")
+    registry.promote(registry.add(served), "a test")
+    return registry
 
 
 def figures(drift: dict[str, tuple[float, ...]]) -> ModelFigures:

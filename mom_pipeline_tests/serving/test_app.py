@@ -8,24 +8,28 @@ from click.testing import CliRunner
 from mom_pipeline import Recommender
 from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.cli.main import cli
-from mom_pipeline.serving.access import COOKIE, VARIABLE, TokenGuard, TokenMissing
+from mom_pipeline.serving.access import COOKIE, VARIABLE, TokenGuard, TokenMissing, Tokens
 from mom_pipeline.serving.answers import InvalidQuestion
 from mom_pipeline.serving.champion import Champion
 from mom_pipeline.serving.http import create_app
 from mom_pipeline.settings import load_settings
 
-from .conftest import D, asked
+from .conftest import D, asked, in_use
 
 TOKEN = "a secret of enough letters ü"
 
 
 @pytest.fixture
-def app(registry, make, tmp_path):
-    registry.promote(registry.add(make(1)), "a test")
+def app(make, tmp_path):
+    in_use(tmp_path, make(1))
     (tmp_path / "reports").mkdir()
-    champion = Champion(registry)
+    champion = Champion(load_settings(tmp_path, {}))
     champion.look()
-    return create_app(champion, reports_dir=tmp_path / "reports")
+    return create_app(champion)
+
+
+def guarded(app) -> TokenGuard:
+    return TokenGuard(app, Tokens(app.state.champion.settings, TOKEN))
 
 
 @pytest.mark.parametrize("token", ["", "too short"])
@@ -54,7 +58,7 @@ def test_another_host_wants_a_token(token):
     "path", ["/", "/model", "/metrics", "/reports/", "/?token=wrong", "/?token="]
 )
 def test_without_the_token_nothing_is_shown(app, path, headers):
-    answer = asked(TokenGuard(app, TOKEN), path, headers=headers)
+    answer = asked(guarded(app), path, headers=headers)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert "set-cookie" not in answer.headers
     assert TOKEN not in answer.text
@@ -62,7 +66,7 @@ def test_without_the_token_nothing_is_shown(app, path, headers):
 
 @pytest.mark.parametrize("token", ["wrong", ""])
 def test_a_wrong_token_is_refused_whatever_comes_with_it(app, token):
-    guard = TokenGuard(app, TOKEN)
+    guard = guarded(app)
     cookie = asked(guard, "/", params={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
     bearer = f"Bearer {TOKEN}".encode()
     for headers in ({"cookie": cookie}, {"authorization": bearer}):
@@ -72,7 +76,7 @@ def test_a_wrong_token_is_refused_whatever_comes_with_it(app, token):
 
 
 def test_a_browser_changes_the_token_for_a_cookie(app):
-    guard = TokenGuard(app, TOKEN)
+    guard = guarded(app)
     first = asked(guard, "/search", params={"q": "a b", "token": TOKEN})
     assert first.headers["refresh"] == "0; url=/search?q=a+b"
     cookie = first.headers["set-cookie"]
@@ -82,24 +86,21 @@ def test_a_browser_changes_the_token_for_a_cookie(app):
     again = {"cookie": f"other=1; {COOKIE}={value}"}
     assert asked(guard, "/search?q=user", headers=again).status_code == 200
     # Of this run alone: another one has another cookie.
-    assert asked(TokenGuard(app, TOKEN), "/search", headers=again).status_code == 401
+    assert asked(guarded(app), "/search", headers=again).status_code == 401
 
 
 def test_the_way_on_after_the_token_stays_here(app):
-    answer = asked(
-        TokenGuard(app, TOKEN), "http://service//elsewhere.example/", params={"token": TOKEN}
-    )
+    answer = asked(guarded(app), "http://service//elsewhere.example/", params={"token": TOKEN})
     assert answer.headers["refresh"] == "0; url=/elsewhere.example/"
 
 
-def test_lists_among_some_items_and_of_several_people(registry, make, tmp_path):
-    version = registry.add(make(1))
-    registry.promote(version, "a test")
+def test_lists_among_some_items_and_of_several_people(make, tmp_path):
+    in_use(tmp_path, make(1))
     items = {f"1/{y}": Item(f"1/{y}", f"No. {y}", "Odd" if y % 2 else "") for y in range(D)}
     Catalogue(items).save(tmp_path)
     (tmp_path / "pipeline.toml").write_text('[serving]\nexclude_items = ["1/1"]\n')
     recommender = Recommender.open(tmp_path)
-    champion = Champion(registry, load_settings(tmp_path))
+    champion = Champion(load_settings(tmp_path))
     champion.look()
     app = create_app(champion)
 
@@ -166,12 +167,12 @@ def test_items_have_weights(app, registry):
     assert fresh == recommender.recommend("user 0", 5, events=["1/3", "1/3"])
 
 
-def test_pictures_of_items_are_shown_and_nothing_else_of_other_hosts(registry, make, tmp_path):
-    registry.promote(registry.add(make(1)), "a test")
+def test_pictures_of_items_are_shown_and_nothing_else_of_other_hosts(make, tmp_path):
+    in_use(tmp_path, make(1))
 
     def policy_with(image: str) -> str:
         Catalogue({"1/3": Item("1/3", "Tea", image=image)}).save(tmp_path)
-        champion = Champion(registry, load_settings(tmp_path))
+        champion = Champion(load_settings(tmp_path))
         champion.look()
         app = create_app(champion)
         assert asked(app, "/items/1%2F3").json()["image"] == image

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 from mom_pipeline.catalogue import Catalogue, Item
+from mom_pipeline.core.groups.support import SupportCurve
 from mom_pipeline.groups.apart import set_apart
+from mom_pipeline.groups.names import KeptGroups
 from mom_pipeline.serving.answers import UnknownGroup, UnknownItem, UnknownUser
-from mom_pipeline.serving.explorer.explorer import Explorer, TextIndex
+from mom_pipeline.serving.explorer.explorer import Explorer, found_in
 from mom_pipeline.serving.groups import KnownGroups
+from mom_pipeline.serving.rules import Rules
 
 from .conftest import figures
 
@@ -21,8 +24,7 @@ def served(make):
 
 
 def exploring(served, catalogue=None):
-    catalogue = catalogue or Catalogue()
-    return Explorer(served, catalogue, KnownGroups(served, catalogue))
+    return Explorer(KnownGroups(served, Rules(catalogue=catalogue or Catalogue())))
 
 
 @pytest.mark.parametrize(
@@ -35,20 +37,9 @@ def exploring(served, catalogue=None):
     ],
 )
 def test_search_finds_parts_of_a_text(part, expected):
-    index = TextIndex(["", "abc", "xab", "ABe", "Straße", "one\ntail"])
-    assert index.search(part, 10) == expected
-
-
-def test_search_is_a_filter():
-    rng = np.random.default_rng(0)
-    texts = ["".join(rng.choice(list("ab\n"), 4)) for _ in range(200)]
-    index = TextIndex(texts)
-    for part in ("a", "ab", "b\na", "aaaa", "\n\n"):
-        found = index.search(part, len(texts))
-        assert sorted(found) == [i for i, text in enumerate(texts) if part in text]
-        begins = [texts[i].startswith(part) for i in found]
-        assert begins == sorted(begins, reverse=True)
-        assert index.search(part, 3) == found[:3]
+    texts = [text.casefold() for text in ("", "abc", "xab", "ABe", "Straße", "one\ntail")]
+    assert found_in(texts, part, 10) == expected
+    assert found_in(texts, part, 2) == expected[:2]
 
 
 def test_items_are_found_by_id_and_by_name(served):
@@ -106,6 +97,9 @@ def test_everybody_is_in_one_group(served):
         assert (group.size, group.agreement) == (sizes[k], (0.6, 0.5, 0.7)[k])
         told = set_apart(served.model.item_probs, served.model.popularity)[:, k]
         assert group.items[0].item == served.item_ids[told.argmax()]
+        own = served.histories.toarray()[by_hand(served) == k][:, told.argmax()] > 0
+        low, high = group.items[0].taken_interval
+        assert low < group.items[0].taken == own.mean() < high
     assert np.sum([group.by_day for group in answer.groups], axis=0) == pytest.approx(1)
     assert all(len(group.by_day) == len(answer.days) for group in answer.groups)
 
@@ -118,6 +112,22 @@ def test_a_group_that_the_data_does_not_support_is_not_shown(served):
     assert all(block["number"].tolist().count(2) == 0 for block in known.members())
     with pytest.raises(UnknownGroup, match="does not support the group '2'"):
         known.page("2")
+
+
+def test_what_halves_agree_on_by_chance_is_not_shown_and_not_more_than_is_supported(served):
+    halves = figures({"2024-03-01": (0.2, 0.1, 0.3)})
+    by_chance = [
+        halves.model_copy(update={"days": (halves.days[-1].model_copy(update={"chance": level}),)})
+        for level in (0.75, 0.95)
+    ]
+    one, none = (exploring(replace(served, figures=own)).groups for own in by_chance)
+    assert sorted(group.number for group in one.all.groups) == [1, 2]
+    assert not any(group.uncertain for group in one.all.groups)
+    assert [group.uncertain for group in none.all.groups] == [True] * 3
+    for most, shown in ((64, [1, 2]), (2, [1, 2]), (1, [2])):
+        kept = KeptGroups(support=SupportCurve((1, 2, 4, 8), (0, 0, 0, most), 64))
+        known = KnownGroups(replace(served, figures=by_chance[0]), Rules(kept=kept))
+        assert known.shown.tolist() == [number - 1 for number in shown]
 
 
 def test_of_a_model_without_figures_nothing_is_known_of_its_halves(served):

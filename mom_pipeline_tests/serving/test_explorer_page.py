@@ -13,7 +13,7 @@ from mom_pipeline.catalogue import Catalogue, Item
 from mom_pipeline.groups.apart import bubbles
 from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
 from mom_pipeline_tests.accessibility import serious_findings
-from mom_pipeline_tests.serving.conftest import figures
+from mom_pipeline_tests.serving.conftest import figures, in_use
 from mom_pipeline_tests.serving.service import Service, encoded, running_service
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;<script>alert(2)</script>"
@@ -248,8 +248,7 @@ def test_the_model_its_metrics_and_the_gate(opened: Opened, service: Service):
 
 
 def test_a_service_for_others_is_opened_with_its_token(make, tmp_path: Path, browser: Browser):
-    registry = ModelRegistry(tmp_path / "models")
-    registry.promote(registry.add(make(1)), "a test")
+    in_use(tmp_path, make(1))
     token = "correct horse battery"
     # Another way to write 127.0.0.1, which the command does not take for this machine alone.
     with running_service(tmp_path, host="127.1", MOM_SERVE_TOKEN=token) as service:

@@ -33,6 +33,7 @@ from mom_pipeline.serving.answers import (
 )
 from mom_pipeline.serving.diff import compare_versions
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
+from mom_pipeline.serving.rules import Rules
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
 
@@ -65,7 +66,7 @@ def served(request):
 
 @pytest.fixture(scope="module")
 def recommender(served):
-    return Recommender(served, catalogue=CATALOGUE)
+    return Recommender(served, Rules(catalogue=CATALOGUE))
 
 
 def items_of(answer):
@@ -200,7 +201,7 @@ def test_a_choice_that_leaves_nothing_says_so(recommender):
 
 def test_what_is_left_out_is_in_no_list(served):
     left_out = CATALOGUE.left_out(["item 12"], ["Odd"])
-    recommender = Recommender(served, catalogue=CATALOGUE, left_out=left_out)
+    recommender = Recommender(served, Rules(catalogue=CATALOGUE, left_out=left_out))
     for user in ("user 20", "nobody"):
         listed = items_of(recommender.recommend(user, D))
         assert listed
@@ -218,7 +219,7 @@ def test_names_are_in_the_answers(recommender):
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_explanations_sum_to_the_score(served, exclude_seen):
-    recommender = Recommender(served, exclude_seen=exclude_seen)
+    recommender = Recommender(served, Rules(exclude_seen=exclude_seen))
     for user in (*ODD[:3], "user 20"):
         for line in recommender.recommend(user, 10).items:
             why = recommender.explain(user, line.item)
@@ -311,7 +312,7 @@ def test_bad_questions_say_what_is_wrong(recommender):
 
 
 def test_versions_differ_in_what_was_changed(served):
-    same = compare_versions(served, served)
+    same = compare_versions(served, served, Rules())
     assert (same.settings, same.same, same.mean_kept) == ({}, N, 1.0)
     assert max(same.drift) == 0
     changed = {**served.manifest.settings, "n_components": 9}
@@ -327,7 +328,7 @@ def test_versions_differ_in_what_was_changed(served):
         histories=served.histories[:100],
         last_days=served.last_days[:100],
     )
-    difference = compare_versions(served, other)
+    difference = compare_versions(served, other, Rules())
     assert difference.settings == {"n_components": (100, 9)}
     assert difference.metrics == {"map": (None, 0.5)}
     assert (difference.users, difference.compared) == ((N + 1, 100), 100)

@@ -180,34 +180,33 @@ def test_retention_keeps_what_is_in_use(registry, make):
     assert registry.rollback() == names[1]
 
 
-def test_forgetting_keeps_the_champion_and_leaves_nothing_behind(registry, make):
+def test_forgetting_keeps_the_champion_alone_and_leaves_nothing_behind(registry, make):
+    assert registry.forget([USER]) == 0
+    assert not registry.root.exists()
     a, b, c = (registry.add(make(day)) for day in (1, 2, 3))
-    d = registry.add(make(4, users=10))
     for version in (a, b, c):
-        registry.promote(version, "why")
+        registry.promote(version, "why", by=PERSON)
     assert f"{VERSIONS}/{a}/{PEOPLE}" in files_with(registry.root, [USER])
     flip(registry.folder(b) / PEOPLE)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left_over = registry.root / VERSIONS / f".new.0123.{ended.pid}.tmp"
     left_over.mkdir()
-    changed = registry.forget([USER])
+    assert registry.forget([USER]) == 3
     assert files_with(registry.root, [USER]) == []
-    assert changed.keys() == {a, b, c}
-    assert changed[b] is None
-    assert registry.names() == [changed[a], changed[c], d]
-    assert registry.champion_version() == changed[c]
+    assert registry.names() == [registry.champion_version()]
+    assert registry.is_chosen()
     served, before = registry.champion(), make(3)
     assert USER not in served.user_positions
     for user in ("user 116", "user 118"):
         np.testing.assert_array_equal(served.history(user), before.history(user))
-    assert [p.reason for p in registry.history()] == ["why", "why"]
-    assert registry.rollback() == changed[a]
     for path in registry.root.rglob("*"):
         data = path.read_bytes() if path.is_file() else b""
         assert not any(name.encode() in data or name in str(path) for name in (a, b, c))
     assert not left_over.exists()
-    assert registry.forget([USER]) == {}
+    assert registry.forget([USER]) == 0
+    flip(registry.folder(registry.names()[0]) / PEOPLE)
+    assert (registry.forget([USER]), registry.names()) == (1, [])
 
 
 def test_one_version_is_left_and_a_choice_of_a_person_stays_one(registry, make):
@@ -237,19 +236,6 @@ def test_the_hash_of_the_content_minds_all_but_the_numbers_of_components(make):
     days = served.last_days + served.last_days
     for other in (replace(served, user_ids=ids), replace(served, last_days=days), make(1, users=9)):
         assert other.content_hash != served.content_hash
-
-
-def test_forgetting_after_a_rollback_and_without_a_registry(registry, make):
-    assert registry.forget([USER]) == {}
-    assert not registry.root.exists()
-    a, b = registry.add(make(1)), registry.add(make(2))
-    registry.promote(a, "")
-    registry.promote(b, "")
-    registry.rollback()
-    changed = registry.forget([USER])
-    assert registry.champion_version() == changed[a]
-    with pytest.raises(NothingToRollBack):
-        registry.rollback()
 
 
 @pytest.mark.parametrize("dated", [True, False])

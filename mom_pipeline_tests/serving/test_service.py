@@ -16,12 +16,12 @@ from mom_pipeline import Recommender
 from mom_pipeline.core.interactions import MAX_ID
 from mom_pipeline.serving.messages import MAX_BODY_BYTES
 from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
-from mom_pipeline.serving.registry import POINTER, ModelRegistry
+from mom_pipeline.serving.registry import POINTER
 from mom_pipeline.serving.served_model import MODEL
 from mom_pipeline_tests.running import flip, wait_until
 from mom_pipeline_tests.serving.service import encoded, running_service
 
-from .conftest import ODD
+from .conftest import ODD, in_use
 
 THREADS, ROUNDS = 4, 6
 # By default a body that is refused for its length alone, 413, is not taken for refused.
@@ -49,9 +49,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def registry(data_dir, make):
-    registry = ModelRegistry(data_dir / "models")
-    registry.promote(registry.add(with_odd_ids(make(1))), "a test")
-    return registry
+    return in_use(data_dir, with_odd_ids(make(1)))
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +149,7 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(service):
 @pytest.fixture
 def own_service(tmp_path, make):
     """One that may be told anything."""
-    registry = ModelRegistry(tmp_path / "own" / "models")
-    registry.promote(registry.add(with_odd_ids(make(1))), "a test")
+    in_use(tmp_path / "own", with_odd_ids(make(1)))
     with running_service(tmp_path / "own") as running:
         yield running
 
@@ -263,8 +260,7 @@ def test_without_a_champion_it_waits_for_one(tmp_path, make):
         status, answer = service.get("/health")
         assert (status, answer["status"], answer["model"]) == (503, "unavailable", None)
         assert service.get("/model")[0] == 503
-        registry = ModelRegistry(tmp_path / "models")
-        registry.promote(registry.add(make(1)), "a test")
+        in_use(tmp_path, make(1))
         wait_until(lambda: service.get("/health")[0] == 200, "the first model")
         assert service.get("/recommend/user%201")[0] == 200
     assert service.process.returncode == 0

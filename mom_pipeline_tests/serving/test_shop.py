@@ -40,7 +40,7 @@ from mom_pipeline_tests.erasure.test_erasure import erase
 from mom_pipeline_tests.running import command, environment, wait_until
 from mom_pipeline_tests.serving.service import Service, encoded, running_service, workers_of
 
-from .conftest import D
+from .conftest import D, in_use
 
 SHOP, JSON = "https://shop.example", {"Content-Type": "application/json"}
 
@@ -48,8 +48,7 @@ SHOP, JSON = "https://shop.example", {"Content-Type": "application/json"}
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory, make):
     folder = tmp_path_factory.mktemp("shop")
-    registry = ModelRegistry(folder / "models")
-    registry.promote(registry.add(make(1)), "a test")
+    in_use(folder, make(1))
     items = {f"1/{y}": Item(f"1/{y}", f"No. {y}", "Odd" if y % 2 else "Even") for y in range(D)}
     Catalogue({**items, "new": Item("new", "Not yet")}).save(folder)
     return folder
@@ -364,7 +363,7 @@ def test_the_interval_of_a_trial_covers_the_effect_on_the_sample(folder: DataFol
     assert covered >= 90
 
 
-@pytest.mark.parametrize("form", ["iso", "epoch_s", "epoch_ms", "excel", "%d/%m/%Y %H:%M:%S"])
+@pytest.mark.parametrize("form", ["iso", "epoch_s", "epoch_us", "excel", "%d/%m/%Y %H:%M:%S"])
 def test_a_closed_day_is_a_log_that_is_ingested(folder: DataFolder, form):
     logs = {"timestamp_format": form, "timezone": "Asia/Taipei", "require_checksum": True}
     folder.with_logs(**logs).with_columns(user="who", event="kind", timestamp="at", weight="n")
@@ -409,8 +408,7 @@ def test_an_erasure_covers_events_and_what_was_shown(folder: DataFolder):
 
 
 def test_a_token_by_name_holds_until_it_is_withdrawn(tmp_path, make):
-    registry = ModelRegistry(tmp_path / "models")
-    registry.promote(registry.add(make(1)), "a test")
+    in_use(tmp_path, make(1))
     token, other = (mom(tmp_path, "token", name).stdout.strip() for name in ("shop", "press"))
     assert mom(tmp_path, "token").stdout.split() == ["press", "shop"]
     assert token not in (tmp_path / "shop" / "tokens.json").read_text()
@@ -436,7 +434,7 @@ def test_a_token_by_name_holds_until_it_is_withdrawn(tmp_path, make):
 
 
 def test_a_unit_for_systemd(tmp_path):
-    said = mom(tmp_path, "serve", "--workers", "2", "--ab", "V=10%", "--open-metrics", "--systemd")
+    said = mom(tmp_path, "serve", "--workers", "2", "--open-metrics", "--ab", "V=10%", "--systemd")
     assert "serve --workers 2 --open-metrics --ab V=10%%\n" in said.stdout
     assert f"Environment=MOM_DATA_DIR={tmp_path}\n" in said.stdout
 
@@ -528,20 +526,16 @@ def killed_often(folder: Path, n_kills: int, seed: int) -> tuple[int, list[str]]
     return len(teller.acknowledged), failures
 
 
-def prepared(tmp_path: Path, make) -> Path:
-    registry = ModelRegistry(tmp_path / "models")
-    registry.promote(registry.add(make(1)), "a test")
-    return tmp_path
-
-
 def test_no_kill_loses_or_doubles_an_event(tmp_path, make):
-    acknowledged, failures = killed_often(prepared(tmp_path, make), 3, seed=0)
+    in_use(tmp_path, make(1))
+    acknowledged, failures = killed_often(tmp_path, 3, seed=0)
     assert acknowledged > 30
     assert failures == []
 
 
 @pytest.mark.long
 def test_200_kills_lose_and_double_nothing(tmp_path, make):
-    acknowledged, failures = killed_often(prepared(tmp_path, make), 200, seed=1)
+    in_use(tmp_path, make(1))
+    acknowledged, failures = killed_often(tmp_path, 200, seed=1)
     print(f"{acknowledged:,} acknowledged, {failures or 'nothing lost or doubled'}")
     assert failures == []

@@ -18,7 +18,7 @@ from mom_pipeline_tests.running import (
     wait_until,
 )
 
-TOY_MODULE = "mom_pipeline_tests.ui.toy_definitions"
+TOY_MODULE, PAGES = "mom_pipeline_tests.ui.toy_definitions", "mom_pipeline_tests.ui"
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,15 @@ def running_ui(
     data_dir: Path, *arguments: str, module: str = TOY_MODULE, **settings: str
 ) -> Iterator[UiServer]:
     """Start the command on a free port, and stop it after the block."""
-    with running(data_dir, *_ui(module), "--port", "0", *arguments, **settings) as (process, _):
+    words, pages = ("ui", "--port", "0", *arguments), {"PAGES_OF": module}
+    with running(data_dir, *words, program=PAGES, **pages, **settings) as (process, _):
         yield UiServer(process, data_dir, module)
-
-
-def _ui(module: str) -> tuple[str, ...]:
-    return "ui", "--module", module
 
 
 def run_to_its_end(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*_ui(TOY_MODULE), *arguments),
-        env=environment(data_dir),
+        command("ui", *arguments, program=PAGES),
+        env=environment(data_dir, PAGES_OF=TOY_MODULE),
         capture_output=True,
         text=True,
         timeout=SECONDS_TO_START,

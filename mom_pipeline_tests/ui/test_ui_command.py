@@ -7,7 +7,7 @@ from pathlib import Path
 from mom_pipeline.ui.server import DEFAULT_PORT
 from mom_pipeline_tests.running import running
 from mom_pipeline_tests.ui.graphql_requests import send
-from mom_pipeline_tests.ui.processes import UiServer, end_with_all_below, run_to_its_end
+from mom_pipeline_tests.ui.processes import PAGES, UiServer, end_with_all_below, run_to_its_end
 
 
 def test_a_taken_port_that_was_asked_for_is_an_error(tmp_path: Path) -> None:
@@ -24,8 +24,8 @@ def test_a_taken_default_port_and_code_that_cannot_be_loaded_are_told(tmp_path: 
         other = socket.create_server(("127.0.0.1", DEFAULT_PORT))
     except OSError:  # taken by somebody else: as good
         other = socket.socket()
-    words = ("ui", "--no-daemon", "--module", "no_such_module")
-    with other, running(tmp_path / "data", *words) as (process, _):
+    missing, words = {"PAGES_OF": "no_such_module"}, ("ui", "--no-daemon")
+    with other, running(tmp_path / "data", *words, program=PAGES, **missing) as (process, _):
         server = UiServer(process, tmp_path / "data", "no_such_module")
         assert server.port != DEFAULT_PORT
         assert send(server, "GET", "/server_info")[0] == 200

@@ -5,13 +5,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from mom_pipeline.comparison.methods.interface import (
-    Fitted,
-    Method,
-    Settings,
-    numbered,
-    numbers_of,
-)
+from mom_pipeline.comparison.methods.interface import Fitted, Method, Settings
 from mom_pipeline.core import MethodOfMoments, RankingWeights
 from mom_pipeline.core.ranking.learning import Window, learn_weights
 from mom_pipeline.core.ranking.score import weights_from
@@ -23,13 +17,13 @@ _EM: Settings = {"personalization": "em", "rows": "counts"}
 def fit_components(X: Csr, seed: int, *, n_components: int = 100, **settings: Any) -> Fitted:
     """Rank by P[y | u] = sum_k P[y | k] P[k | u] (paper, equation 9)."""
     K = min(n_components, *X.shape)
-    return _fitted(MethodOfMoments(K, ranking="components", seed=seed, **settings).fit(X))
+    return _fitted(MethodOfMoments(K, ranking="components", seed=seed, **settings), X)
 
 
 def fit_algorithm_1(X: Csr, seed: int, *, n_components: int = 100) -> Fitted:
     """Fit the paper's Algorithm 1 on binary rows; see `MethodOfMoments.algorithm_1`."""
     model = MethodOfMoments.algorithm_1(min(n_components, *X.shape), seed=seed)
-    return _fitted(replace(model, rows="binary").fit(X))
+    return _fitted(model, X)
 
 
 def fit_three_moment(
@@ -47,15 +41,7 @@ def fit_three_moment(
     model = MethodOfMoments(
         min(n_components, *X.shape), **{**_EM, **settings}, ranking_weights=weights, seed=seed
     )
-    model.fit(X, last_days=last_days, exclude_seen=exclude_seen)
-
-    def scores(rows: Csr) -> Array:
-        users = numbers_of(rows)
-        days = None if last_days is None else last_days[users]
-        return model.fitted.scores(X[users], exclude_seen=exclude_seen, last_days=days)
-
-    notes = _notes(model) | model.diagnostics["ranking_weights"]
-    return Fitted(scores, notes, numbered(X))
+    return _fitted(model, X, exclude_seen=exclude_seen, last_days=last_days)
 
 
 def choose_three_moment(
@@ -74,12 +60,17 @@ def choose_three_moment(
     return {**settings, "ranking_weights": asdict(learnt.weights)}
 
 
-def _fitted(model: MethodOfMoments) -> Fitted:
-    return Fitted(model.scorer(), _notes(model))
+def _fitted(
+    model: MethodOfMoments, X: Csr, *, exclude_seen: bool = True, last_days: Csr | None = None
+) -> Fitted:
+    model.fit(X, last_days=last_days, exclude_seen=exclude_seen)
 
+    def scores(users: Array) -> Array:
+        days = None if last_days is None else last_days[users]
+        return model.fitted.scores(X[users], exclude_seen=exclude_seen, last_days=days)
 
-def _notes(model: MethodOfMoments) -> dict[str, Any]:
-    return {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
+    notes = {name: model.diagnostics[name] for name in ("n_components", "negative_mass")}
+    return Fitted(scores, notes | (model.diagnostics["ranking_weights"] or {}))
 
 
 THREE_MOMENT = Method(

@@ -30,8 +30,8 @@ def fit_plsi(
 ) -> Fitted:
     """Fit P[y | u] = sum_k P[y | k] P[k | u] to the counts, and score by it.
 
-    A history is folded in by `em_steps` steps of EM with P[y | k] fixed, for users of the fit
-    and new ones alike. `smoothing` is the share of popularity in P[y | k] during these steps.
+    A history is folded in by `em_steps` steps of EM with P[y | k] fixed. `smoothing` is the share
+    of popularity in P[y | k] during these steps.
     X: (N, D).  em: see `expectation_maximisation`.
     """
     require_events(X)
@@ -42,8 +42,8 @@ def fit_plsi(
     O = smoothed(fit.item_probs, item_events / item_events.sum(), smoothing)
     rule = Personalization("em", em_steps=em_steps, smoothing=smoothing)
 
-    def scores(rows: Csr) -> Array:
-        return np.asarray(memberships(weighted_rows(rows, values), O, pi, rule) @ fit.item_probs.T)
+    def scores(users: Array) -> Array:
+        return np.asarray(memberships(counts[users], O, pi, rule) @ fit.item_probs.T)
 
     L = fit.log_likelihoods
     converged = has_converged(L, em.get("tol", TOLERANCE))

@@ -1,6 +1,5 @@
 """The rivals: popularity, three models of `implicit`, and EASE. `values`: see `weighted_rows`."""
 
-import resource
 from contextlib import nullcontext
 from typing import Any
 
@@ -8,8 +7,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import inv
 
-from mom_pipeline.comparison.isolated import memory_of_machine, memory_status
-from mom_pipeline.comparison.methods.interface import Fitted, Method, TooLarge, numbered, numbers_of
+from mom_pipeline.comparison.isolated import memory_of_machine
+from mom_pipeline.comparison.methods.interface import Fitted, Method
 from mom_pipeline.core.interactions import RowsName, as_binary, require_events, weighted_rows
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
@@ -29,7 +28,7 @@ def fit_recent_popularity(
 
 
 def _same_for_all(popularity: Array) -> Fitted:
-    return Fitted(lambda rows: np.tile(popularity, (rows.shape[0], 1)))
+    return Fitted(lambda users: np.tile(popularity, (len(users), 1)))
 
 
 def _of_late(X: Csr, half_life: float, last_days: Csr | None) -> tuple[Array, Array]:
@@ -40,9 +39,9 @@ def _of_late(X: Csr, half_life: float, last_days: Csr | None) -> tuple[Array, Ar
 
 def fit_own_history(X: Csr, seed: int) -> Fitted:
     """Score every item by how often the user took it before, then by its users: for repeats."""
-    users = np.bincount(X.indices, minlength=X.shape[1])
-    tie_break = users / (users.max(initial=1) + 1)
-    return Fitted(lambda rows: np.asarray(rows.toarray() + tie_break))
+    item_users = np.bincount(X.indices, minlength=X.shape[1])
+    tie_break = item_users / (item_users.max(initial=1) + 1)
+    return Fitted(lambda users: np.asarray(X[users].toarray() + tie_break))
 
 
 def as_user_items(X: Csr) -> sparse.csr_matrix:
@@ -66,8 +65,9 @@ def fit_item_knn(X: Csr, seed: int, *, neighbours: int = 100, weighting: str = "
     from implicit import nearest_neighbours
 
     model = getattr(nearest_neighbours, f"{weighting}Recommender")(K=neighbours)
-    similarity = sparse.csr_array(_trained(model, weighted_rows(X, "binary")).similarity)
-    return Fitted(lambda rows: np.asarray((weighted_rows(rows, "binary") @ similarity).toarray()))
+    binary = weighted_rows(X, "binary")
+    similarity = sparse.csr_array(_trained(model, binary).similarity)
+    return Fitted(lambda users: np.asarray((binary[users] @ similarity).toarray()))
 
 
 def fit_wrmf(
@@ -92,14 +92,14 @@ def fit_wrmf(
     model = AlternatingLeastSquares(
         regularization=regularization, alpha=alpha, random_state=seed, **settings
     )
-    _trained(model, weighted_rows(X, values))
+    weighted = weighted_rows(X, values)
+    _trained(model, weighted)
     # The caller's blocks of users already keep all cores busy.
     model.num_threads = 1
     _ = model.YtY  # computed on first use, and not by several threads at a time
 
-    def scores(rows: Csr) -> Array:
-        user_items = as_user_items(weighted_rows(rows, values))
-        f = model.recalculate_user(np.arange(rows.shape[0]), user_items)
+    def scores(users: Array) -> Array:
+        f = model.recalculate_user(np.arange(len(users)), as_user_items(weighted[users]))
         return np.asarray(f @ model.item_factors.T)
 
     return Fitted(scores)
@@ -120,7 +120,7 @@ def fit_bpr(
         max sum log sigmoid(f_u . (g_y - g_z) + b_y - b_z) - regularization (|f|^2 + |g|^2 + b^2)
 
     num_threads: with several the result depends on which of them writes last.
-    There are factors of the users of the fit alone: their histories hold their number. X: (N, D).
+    X: (N, D).
     """
     from implicit.cpu.bpr import BayesianPersonalizedRanking
 
@@ -128,18 +128,14 @@ def fit_bpr(
     settings |= {"learning_rate": learning_rate, "regularization": regularization}
     settings |= {"iterations": iterations, "num_threads": num_threads, "random_state": seed}
     model = _trained(BayesianPersonalizedRanking(**settings), X)
-    return Fitted(
-        lambda rows: np.asarray(model.user_factors[numbers_of(rows)] @ model.item_factors.T),
-        histories=numbered(X),
-    )
+    return Fitted(lambda users: np.asarray(model.user_factors[users] @ model.item_factors.T))
 
 
 # Above this many items in single precision: half the memory, and rounding still far below
 # what the ridge term leaves open.
 _SINGLE_FROM = 10_000
-# One item x item matrix, worked on in place, and the sparse products that fill it.
-_MATRICES = 1.25
-_SHARE_OF_MEMORY = 0.5
+# What the item x item matrix, worked on in place, may take of the machine.
+_SHARE_OF_MEMORY = 0.4
 _THREADED_ROWS = 20_000
 _COLUMNS_PER_BLOCK = 512
 
@@ -153,13 +149,12 @@ def fit_ease(
 
     X: (N, D).  B: (D, D). Nothing is random.
     """
-    require_memory(X.shape[1])
-    B = item_weights(weighted_rows(X, values), regularization)
-
-    def scores(rows: Csr) -> Array:
-        return np.asarray(weighted_rows(rows, values).astype(B.dtype) @ B)
-
-    return Fitted(scores, {"precision": str(B.dtype)})
+    weighted, dtype = weighted_rows(X, values), _precision(X.shape[1])
+    if X.shape[1] ** 2 * np.dtype(dtype).itemsize > memory_of_machine() * _SHARE_OF_MEMORY:
+        raise MemoryError  # the system would not refuse it, and end the process when it is filled
+    B = item_weights(weighted, regularization)
+    weighted = weighted.astype(dtype)
+    return Fitted(lambda users: np.asarray(weighted[users] @ B), {"precision": str(B.dtype)})
 
 
 def fit_ease_with_trend(
@@ -176,7 +171,7 @@ def fit_ease_with_trend(
     # Three users of the mean age beside an item's own.
     mean = weights.mean() if len(weights) else 1.0
     trend = ((recent + 3 * mean) / (np.bincount(items, minlength=X.shape[1]) + 3)) ** power
-    return Fitted(lambda rows: np.maximum(ease.scores(rows), 0.0) * trend, ease.notes)
+    return Fitted(lambda users: np.maximum(ease.scores(users), 0.0) * trend, ease.notes)
 
 
 def item_weights(X: Csr, ridge: float) -> Array:
@@ -195,22 +190,6 @@ def item_weights(X: Csr, ridge: float) -> Array:
     B /= -np.diag(B).copy()
     np.fill_diagonal(B, 0.0)
     return np.asarray(B)
-
-
-def require_memory(n_items: int) -> None:
-    """Raise TooLarge where B takes half of the machine, or what is left of it: LAPACK crashes."""
-    needed = n_items**2 * np.dtype(_precision(n_items)).itemsize * _MATRICES
-    allowed, why = memory_of_machine() * _SHARE_OF_MEMORY, "half of this machine"
-    budget = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    if budget != resource.RLIM_INFINITY:
-        left = max(budget - memory_status("VmData"), 0)
-        of_budget = left, f"what is left of the budget of {budget / 1e9:g} GB"
-        allowed, why = min((allowed, why), of_budget)
-    if needed > allowed:
-        raise TooLarge(
-            f"EASE over {n_items} items needs {needed / 1e9:.2f} GB, allowed are "
-            f"{allowed / 1e9:.2f} GB ({why}); keep fewer items or leave EASE out"
-        )
 
 
 def _precision(n_items: int) -> type[np.floating]:

@@ -29,6 +29,9 @@ from mom_pipeline.core.types import Array, Float64
 MIN_AGREEMENT = 0.5
 # Single precision: an agreement of three digits is looked at.
 _DTYPE, _TOLERANCE = np.float32, 1e-6
+# The noise of a rare item that one half has alone weighs twice as much there, and may outrank a
+# component: it is looked for among so many directions more, and counts if it is this near.
+_SPARE, _UNMISTAKABLE = 4, 0.9
 
 
 @dataclass(frozen=True)
@@ -61,27 +64,43 @@ def split_half(
         return _counterparts(halves[i], components, rngs[i], None if starts is None else starts[i])
 
     one, two = map_blocks(counterparts, range(2))
-    cosines = (unit_columns(one) * unit_columns(two)).sum(axis=0)
-    return SplitHalf(np.asarray(np.clip(cosines, 0.0, 1.0)), np.stack([one, two]))
+    return SplitHalf(np.clip(_cosines(one, two), 0.0, 1.0), np.stack([one, two]))
 
 
 def _counterparts(
     half: AnchoredSums, components: Float64, rng: np.random.Generator, start: Array | None
 ) -> Float64:
     """Return the component of the half for each of those given, (K', K); zeros for none."""
-    counterparts = np.zeros_like(components)
+    K = components.shape[1]
+    own = _nearest(half, K, components, rng, start)
+    if (nearness := _cosines(own, components)).min() < _UNMISTAKABLE:
+        more = _nearest(half, K + _SPARE, components, rng, start)
+        outranked = (nearness < _UNMISTAKABLE) & (_cosines(more, components) >= _UNMISTAKABLE)
+        own[:, outranked] = more[:, outranked]
+    return own
+
+
+def _nearest(
+    half: AnchoredSums, k: int, components: Float64, rng: np.random.Generator, start: Array | None
+) -> Float64:
+    """Return what the first k directions of the half have for each component, (K', K)."""
+    nearest = np.zeros_like(components)
     try:
-        whitening = whiten(half, components.shape[1], dtype=np.dtype(np.float64))
+        whitening = whiten(half, k, dtype=np.dtype(np.float64))
     except InvalidInteractions:
-        return counterparts
+        return nearest
     T = whitened_tensor(half, whitening, _DTYPE)
     if start is not None:
         start = (whitening.factors.T @ start[:, start.any(axis=0)]).astype(_DTYPE)
     vectors = decompose_simultaneously(T, rng, start=start, n_starts=1, tol=_TOLERANCE).vectors
     own = whitening.inverse @ vectors
     ours, theirs = match_columns(own, components)
-    counterparts[:, theirs] = own[:, ours]
-    return counterparts
+    nearest[:, theirs] = own[:, ours]
+    return nearest
+
+
+def _cosines(one: Float64, two: Float64) -> Float64:
+    return np.asarray((unit_columns(one) * unit_columns(two)).sum(axis=0))
 
 
 def drift(item_probs: Array, earlier: Array) -> Float64:

@@ -1,6 +1,6 @@
 """Theorem 1 of the paper: its bounds and the users that it asks for, as numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,22 +40,17 @@ class Bounds:
     @property
     def in_words(self) -> str:
         """Return what the bounds tell about this model, or that they tell nothing."""
-        parts = (
-            _clause("a column of O", self.mu_bound, _LARGEST_MU_ERROR, "two distributions"),
-            _clause("a weight in pi", self.pi_bound, _LARGEST_PI_ERROR, "two probabilities"),
-        )
+        told = []
+        for what, bound, largest, pair in (
+            ("a column of O", self.mu_bound, _LARGEST_MU_ERROR, "distributions"),
+            ("a weight in pi", self.pi_bound, _LARGEST_PI_ERROR, "probabilities"),
+        ):
+            told.append(f"{what} is within {bound:.3g} of the truth")
+            if bound > largest:
+                told[-1] += f", which says nothing about this model: two {pair} are never further "
+                told[-1] += f"apart than {largest:.3g}"
         advice = ". The split-half agreement is the figure to act on" if self.says_nothing else ""
-        return f"With probability {1 - self.delta:g}, " + "; ".join(parts) + advice + "."
-
-
-def _clause(what: str, bound: float, largest: float, anything: str) -> str:
-    told = f"{what} is within {bound:.3g} of the truth"
-    if bound <= largest:
-        return told
-    return (
-        f"{told}, which says nothing about this model: {anything} are never further apart than "
-        f"{largest:.3g}"
-    )
+        return f"With probability {1 - self.delta:g}, {'; '.join(told)}{advice}."
 
 
 def bounds_of(
@@ -98,8 +93,18 @@ def theorem_1(
     tensor_error = 10 / (d2 * sk**2.5) + 2 * np.sqrt(2) / (d3 * sk**1.5)
     n3 = (K * tensor_error * eps) ** 2
     mu_bound, pi_bound, n1, n2, n3 = (float(x) for x in (mu_bound, pi_bound, n1, n2, n3))
-    warnings = _warnings(n_users, K, mu_bound, pi_bound, max(n1, n2, n3))
-    return Bounds(mu_bound, pi_bound, n1, n2, n3, n_users, d1, d2, d3, s1, sk, delta, warnings)
+    warnings, needed = few_users(n_users, K), max(n1, n2, n3)
+    if needed > n_users:
+        warnings.append(
+            f"Theorem 1 asks for about {needed:.3g} users (constants taken as 1), found {n_users}: "
+            "its premise is not met"
+        )
+    sizes = n1, n2, n3, n_users, d1, d2, d3, s1, sk, delta
+    bounds = Bounds(mu_bound, pi_bound, *sizes, tuple(warnings))
+    if not bounds.says_nothing:
+        return bounds
+    empty = "the bound is larger than any possible error, so it says nothing about this model"
+    return replace(bounds, warnings=(*warnings, empty))
 
 
 def few_users(N: int, K: int) -> list[str]:
@@ -110,17 +115,3 @@ def few_users(N: int, K: int) -> list[str]:
         f"N = {N} users is below K^2 = {K**2}: the paper's method is not expected to work; "
         "lower n_components or add users"
     ]
-
-
-def _warnings(N: int, K: int, mu_bound: float, pi_bound: float, needed: float) -> tuple[str, ...]:
-    warnings = few_users(N, K)
-    if needed > N:
-        warnings.append(
-            f"Theorem 1 asks for about {needed:.3g} users (constants taken as 1), found {N}: "
-            "its premise is not met"
-        )
-    if mu_bound > _LARGEST_MU_ERROR or pi_bound > _LARGEST_PI_ERROR:
-        warnings.append(
-            "the bound is larger than any possible error, so it says nothing about this model"
-        )
-    return tuple(warnings)

@@ -15,7 +15,6 @@ from typing import Any, Self
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.groups.hashed import N_GROUPS, hash_groups
 from mom_pipeline.core.linear_algebra.tall import cross
 from mom_pipeline.core.moments.anchored import Anchor
 from mom_pipeline.core.moments.days import MomentSettings, fix_anchor, operator
@@ -29,6 +28,7 @@ from mom_pipeline.core.moments.users import (
     Users,
     Visit,
     in_first_half,
+    spread,
 )
 from mom_pipeline.core.threads import one_blas_thread
 from mom_pipeline.core.types import Array, Csr
@@ -41,6 +41,13 @@ MOST_GROUPS = 64
 # The power method on the difference of the halves, and how often found directions are taken out.
 _PASSES, _COLUMNS, _ROUNDS = 8, 8, 5
 _SHARES = (8, 4, 2, 1)
+# The halves of `in_first_half` are sixteen of these groups each.
+N_GROUPS, _FIRST_BITS = 32, np.uint64(59)
+
+
+def hash_groups(users: Array) -> Array:
+    """Return the group of users, by position, (n,) in 0..31: the same forever."""
+    return (spread(users) >> _FIRST_BITS).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,11 @@ class SupportCurve:
     users: tuple[int, ...]  # rising, as the groups
     groups: tuple[int, ...]
     most: int  # how many were looked for; as many are "at least"
+
+    @property
+    def limit(self) -> int | None:
+        """How many groups may be shown; None where there may be more than were looked for."""
+        return self.groups[-1] if self.groups[-1] < self.most else None
 
     @property
     def of_twice(self) -> int:

@@ -1,7 +1,7 @@
 """Leading eigenpairs of a matrix that is known by its products: a block Krylov method.
 
 Each pass multiplies a narrow block by M2 and makes it orthogonal to all blocks before (Cholesky-QR,
-twice); Rayleigh-Ritz takes the best from their span, which is folded when it is full.
+twice); Rayleigh-Ritz takes the best from their span.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _DIRECT_PRODUCTS = 4
 _RITZ_PRODUCTS = 4
 # Columns multiplied in one pass, as a share of those that are wanted, and at least this many.
 _BLOCK_SHARE, _MIN_BLOCK = 4, 8
-# The span is folded when it is this many times as wide as what is wanted.
+# So many times as wide as what is wanted the span is in the end.
 _SPAN_FACTOR = 3
 # A column that loses more than this of its length to the span is made orthogonal once more.
 _REPEAT_BELOW = 0.1
@@ -81,8 +81,7 @@ def top_eigenpairs(
     if is_direct(M2, k, max_passes):
         return _by_lapack(M2.explicit, width)
     start = rng.standard_normal((D, block), dtype=np.float32) if warm_start is None else warm_start
-    most_columns = start.shape[1] + block * max(max_passes - 1, 1)
-    capacity = min(D, most_columns, max(_SPAN_FACTOR * width, start.shape[1] + block))
+    capacity = min(D, start.shape[1] + block * max(max_passes - 1, 1))
     span = _Span(M2, start.astype(M2.dtype), capacity)
     captured = 0.0
     while True:
@@ -93,12 +92,10 @@ def top_eigenpairs(
             before, captured = captured, float(span.ritz()[0][:k].sum())
             if captured - before <= tol * captured:
                 break
-        if span.width + block > capacity:
-            span.fold(width)
         span.append(remainder, min(block, D - span.width))
     values, residuals = span.ritz()[0], span.residuals()
     scale = max(abs(float(values[0])), np.finfo(np.float64).tiny)
-    vectors = with_positive_sums(span.fold(width))
+    vectors = with_positive_sums(span.leading(width))
     return Eigenpairs(values[:width], vectors, span.passes, float(residuals[:k].max()) / scale)
 
 
@@ -230,10 +227,7 @@ class _Span:
         squares = np.einsum("ik,ij,jk->k", newest, self._remainder_gram, newest, optimize=True)
         return np.sqrt(np.maximum(squares, 0.0))
 
-    def fold(self, width: int) -> Array:
-        """Keep only the leading Ritz vectors, and return them: (D, at most width)."""
-        values, E = self.ritz()
-        E = E[:, :width]
-        self._n_columns = E.shape[1]
-        self._H, self._pairs = np.diag(values[: self._n_columns]), None
+    def leading(self, width: int) -> Array:
+        """Return the leading Ritz vectors, (D, at most width), which take the place of the span."""
+        E = self.ritz()[1][:, :width]
         return multiply(self._columns[:, : len(E)], E, out=self._columns)

@@ -144,20 +144,12 @@ class Cooccurrences(SentPlain):
         """Read what `as_arrays` named; ValueError where it does not fit together."""
         starts, items = arrays["pair_starts"], from_steps(arrays["pair_steps"])
         units, item_users = arrays["pair_units"], arrays["pair_item_users"]
-        D, n_pairs = len(item_users), np.diff(starts)
-        if (
-            len(starts) != D + 1
-            or (n_pairs < 0).any()
-            or not starts[0] == 0 <= starts[-1] == len(items) == len(units)
-        ):
-            raise ValueError("the items and sums of the pairs do not fit together")
-        taken = np.flatnonzero(n_pairs)
-        first, last = items[starts[taken]], items[starts[taken + 1] - 1]
-        rising = items[1:] > items[:-1]
-        rising[starts[taken[1:]] - 1] = True  # from one item's pairs to the next one's
-        if (first < taken).any() or (last >= D).any() or not rising.all():
+        entries = (units, items.astype(np.int32), starts)
+        upper = sparse.csr_array(entries, shape=(len(item_users), len(item_users)))
+        upper.check_format(full_check=True)
+        taken = np.flatnonzero(np.diff(starts))
+        if not upper.has_canonical_format or (items[starts[taken]] < taken).any():
             raise ValueError("the items of the pairs are not in order")
-        upper = sparse.csr_array((units, items.astype(np.int32), starts), shape=(D, D))
         exponent = float(arrays["pair_user_exponent"])
         return cls(with_narrow_indices(upper), item_users, exponent, arrays["pair_uncounted"])
 

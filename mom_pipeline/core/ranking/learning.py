@@ -2,12 +2,13 @@
 
 Up to three windows, each with the rows before it and what users took in it; without days, one in
 which a fifth of everybody's items is hidden. Each user chooses among candidates: the best items of
-each part, the most popular ones of all time and of late, and, where lists may hold them, the own
-ones. Who took none of these teaches nothing. The coefficients are those of `logit`, drawn towards
-the stated ones of `RankingWeights`: with few users they stay there.
+each part, the most popular ones of all time and of late, some at random, so that nothing else is
+lifted above these, and, where lists may hold them, the own ones. Who took none of these teaches
+nothing. The coefficients are those of `logit`, drawn towards the stated ones of `RankingWeights`:
+with few users they stay there.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from mom_pipeline.core.interactions import as_binary, with_narrow_indices
 from mom_pipeline.core.moments.users import Users, UsersInMemory
 from mom_pipeline.core.ranking.logit import Choices, maximise
 from mom_pipeline.core.ranking.pair_ranking import PairRanking
-from mom_pipeline.core.ranking.parts import EASE, LOW_PASS, PAIRS, Histories
+from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.score import (
     OWN_FEATURES,
     LogitScore,
@@ -33,9 +34,9 @@ from mom_pipeline.core.types import Array, Csr, Float64
 # c of the penalty c/n. On weeks of MovieTweetings and 30Music 12 is better than 30 by 24 and 11
 # ten-thousandths of nDCG@20, on a month of 30Music 6 worse; 200 is worse by 11 to 28 on four logs.
 PENALTY = 20.0
-# Users that are asked, over all windows; candidates of each part, and by popularity.
+# Users that are asked, over all windows; candidates of each part, by popularity, and at random.
 MAX_USERS = 6000
-_BEST, _POPULAR = 100, 50
+_BEST, _POPULAR, _DRAWN = 100, 50, 100
 _HIDDEN_SHARE = 0.2
 _CUTOFF = 20
 _USERS_PER_BLOCK, _SCORES_PER_BLOCK = 256, 2_600_000
@@ -143,7 +144,9 @@ def learn_weights(  # noqa: PLR0913 - what is given, and what is known before
     free = np.array([name not in set(fixed) for name in names])
     weights = _fit(blocks, names, stated, penalty, free)
     if all(window.last_days is None for window in windows):
-        weights = _evened(weights, [name for name, own in zip(names, free, strict=True) if own])
+        weights = _with_half_lengths(
+            weights, [n for n, own in zip(names, free, strict=True) if own]
+        )
     first = asked[0].blocks or blocks
     ours, theirs = (_ndcg(first, names, each) for each in (weights, stated))
     before = None if earlier is None else _ndcg(first, names, earlier)
@@ -170,17 +173,13 @@ def _fit(
     return replace(stated, **learnt)
 
 
-def _evened(weights: RankingWeights, names: Collection[str]) -> RankingWeights:
-    """Return weights half way to a score in which the parts weigh alike, and nothing else counts.
+def _with_half_lengths(weights: RankingWeights, names: Iterable[str]) -> RankingWeights:
+    """Return weights with half of what length adds.
 
-    What is hidden at random is no later day, and tells the parts apart in more than holds there.
+    Of a long history more is hidden, at random among more: what it tells of later days is less.
     """
-    parts = [name for name in names if name in (PAIRS, EASE, LOW_PASS)]
-    level = float(np.mean([getattr(weights, name)[0] for name in parts])) if parts else 0.0
-    even = dict.fromkeys(parts, level) | ({"users": 0.0} if "users" in names else {})
     halved: dict[str, Any] = {
-        name: ((getattr(weights, name)[0] + own) / 2, getattr(weights, name)[1] / 2)
-        for name, own in even.items()
+        name: (level, slope / 2) for name in names for level, slope in [getattr(weights, name)]
     }
     return replace(weights, **halved)
 
@@ -228,25 +227,33 @@ def _ask(window: Window, most: int, *, exclude_seen: bool, rng: np.random.Genera
         score = replace(score, own=())
     D = window.X.shape[1]
     known = np.bincount(window.X.indices, minlength=D) > 0
+    drawn = rng.permutation(np.flatnonzero(known))[:_DRAWN]
     step = max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // max(D, 1)))
 
     def block(start: int) -> _Block:
         some = users[start : start + step]
         days = None if window.last_days is None else window.last_days[some]
         rows = Histories(window.X[some], lambda X: np.empty((X.shape[0], 0)), days)
-        return _block(score, rows, wanted[start : start + step], known, exclude_seen=exclude_seen)
+        some_wanted = wanted[start : start + step]
+        return _block(score, rows, some_wanted, known, drawn, exclude_seen=exclude_seen)
 
     blocks = map_blocks(block, range(0, len(users), step))
     return _Asked(score.names, [one for one in blocks if len(one.logs)])
 
 
 def _block(
-    score: LogitScore, rows: Histories, wanted: Csr, known: Array, *, exclude_seen: bool
+    score: LogitScore,
+    rows: Histories,
+    wanted: Csr,
+    known: Array,
+    drawn: Array,
+    *,
+    exclude_seen: bool,
 ) -> _Block:
     scores = {part.name: part.scores(rows) for part in score.parts}
     seen = rows.seen if exclude_seen else None
     bests = {name: best_value(values, seen) for name, values in scores.items()}
-    items, offered = _candidates(score, rows, scores, known, exclude_seen=exclude_seen)
+    items, offered = _candidates(score, rows, scores, known, drawn, exclude_seen=exclude_seen)
     z = score.features(rows, items, scores, bests)
     taken = (Histories(wanted, rows.posterior).entries_of(items) >= 0) & offered
     n_wanted = np.minimum(np.diff(wanted.indptr), _CUTOFF)
@@ -262,11 +269,14 @@ def _candidates(
     rows: Histories,
     scores: Mapping[str, Array],
     known: Array,
+    drawn: Array,
     *,
     exclude_seen: bool,
 ) -> tuple[Array, Array]:
     """Candidates of users, (users, n), and where there are any; others become -inf in `scores`."""
-    lists = []
+    lists = [np.tile(drawn, (len(rows.lengths), 1))]
+    if exclude_seen:
+        lists[0][rows.entries_of(lists[0]) >= 0] = -1
     for values in scores.values():
         values[:, ~known] = -np.inf
         if exclude_seen:

@@ -17,7 +17,7 @@ from mom_pipeline.core.moments.users import Users
 from mom_pipeline.core.ranking.ease import Ease
 from mom_pipeline.core.ranking.item_days import ItemDays
 from mom_pipeline.core.ranking.low_pass import MAX_ITEMS, LowPass
-from mom_pipeline.core.ranking.parts import USER_EXPONENT, Pairs, Part
+from mom_pipeline.core.ranking.parts import UNDATED_EXPONENT, USER_EXPONENT, Pairs, Part
 from mom_pipeline.core.ranking.score import LogitScore, RankingWeights, weights_from
 from mom_pipeline.core.types import Array, Csr, Float64, SentPlain
 
@@ -91,11 +91,11 @@ class PairRanking(SentPlain):
     @cached_property
     def score(self) -> LogitScore:
         parts: tuple[Part, ...] = (self.pairs, self.ease)
-        if self.low_pass is not None:
-            parts = (*parts, self.low_pass)
-        if self.days is None:
-            return LogitScore(parts, self.weights, self.item_features, least_share=0.5)
-        return LogitScore(parts, self.weights, self.item_features, self.days.newest)
+        if self.days is not None:
+            return LogitScore(parts, self.weights, self.item_features, self.days.newest)
+        parts = (replace(self.pairs, history_exponent=UNDATED_EXPONENT), self.ease)
+        parts = parts if self.low_pass is None else (*parts, self.low_pass)
+        return LogitScore(parts, self.weights, self.item_features, least_share=0.5)
 
     def require_items(self, n_items: int) -> None:
         """Raise ValueError unless every array is of so many items."""

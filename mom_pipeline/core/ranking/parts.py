@@ -21,6 +21,8 @@ PAIRS, EASE, LOW_PASS = "pairs", "ease", "low_pass"
 COMPONENTS = "components"
 # Power of the length of a history that divides its co-occurrences: busy users count for more.
 USER_EXPONENT = 0.5
+# History exponent of co-occurrences of rows without days; README has what it was chosen on.
+UNDATED_EXPONENT = 0.9
 # Half-life in days of what a user took, before the newest of it, as EASE reads it. Beside
 # co-occurrences of all that was ever taken this brings 11, 8 and -4 ten-thousandths of nDCG@20 on
 # earlier months of 30Music, MovieTweetings and Online Retail, 22, 4 and 40 on earlier weeks.
@@ -95,16 +97,18 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Pairs:
-    """Co-occurrences G of a candidate with the items of the history, as a cosine.
+    """Co-occurrences G of a candidate with the items of the history.
 
-        score_y = sum_h x_h G_hy / sqrt(c_h c_y)
+        score_y = sum_h x_h G_hy / (c_h^a c_y^(1-a)),    a: 1/2, a cosine, or more
 
-    matrix: G.  item_users: c, (D,).
+    matrix: G.  item_users: c, (D,).  history_exponent: a; above 1/2 rare items of a history tell
+    more, and popular candidates are held back less.
     """
 
     name: ClassVar[str] = PAIRS
     matrix: ItemMatrix
     item_users: Float64
+    history_exponent: float = 0.5
 
     @classmethod
     def from_counts(cls, counts: Cooccurrences) -> Self:
@@ -112,9 +116,9 @@ class Pairs:
 
     def scores(self, rows: Histories) -> Array:
         X = copy(rows.once)
-        X.data = X.data * self._scale[X.indices]
+        X.data = X.data * self._of_history[X.indices]
         scores = self.matrix.sums(X)
-        scores *= self._scale
+        scores *= self._of_candidate
         return scores
 
     def at(self, rows: Histories, items: Array) -> Array:
@@ -122,14 +126,21 @@ class Pairs:
 
     def by_entry(self, rows: Histories, items: Array) -> Array:
         X = rows.once
-        scales = self._scale[items][owners(X)]
-        scales *= self._scale[X.indices][:, None]
+        scales = self._of_candidate[items][owners(X)]
+        scales *= self._of_history[X.indices][:, None]
         scales *= self.matrix.at(X, items)
         return np.asarray(scales)
 
     @cached_property
-    def _scale(self) -> Array:
-        return np.asarray(np.maximum(self.item_users, 1.0) ** -0.5, dtype=np.float32)
+    def _of_history(self) -> Array:
+        return self._users_to(-self.history_exponent)
+
+    @cached_property
+    def _of_candidate(self) -> Array:
+        return self._users_to(self.history_exponent - 1.0)
+
+    def _users_to(self, power: float) -> Array:
+        return np.asarray(np.maximum(self.item_users, 1.0) ** power, dtype=np.float32)
 
 
 def added_up(X: Csr, terms: Array) -> Array:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ _CHECKS: Mapping[str, Callable[[Sequence[str], float], Verdict]] = {
 
 @daily_asset("model", {"numpy"}, "user_personalization", from_yesterday=True)
 def groups(run: DayRun, day: date) -> DayOutput:
-    """The group of every person: the strongest component of those that the data supports.
+    """The group of every person: the strongest component that is clear of chance.
 
     A group that vanished, split or doubled since the day before is said, with a p-value from
     permuted people, where it concerns more people than any of the last days. On the newest day
@@ -36,8 +37,8 @@ def groups(run: DayRun, day: date) -> DayOutput:
     """
     days = run.days
     known = np.diff(days.rows(day).X.indptr) > 0
-    P, agreement = days.arrays("user_personalization", day)["memberships"], _agreement(run, day)
-    shown = supported(agreement, P.shape[1])
+    P, chance = days.arrays("user_personalization", day)["memberships"], _facts(run, day)["chance"]
+    shown = supported(_agreement(run, day), P.shape[1], chance)
     group_of = strongest_groups(P, known, shown)
     people = sizes(group_of, P.shape[1])[shown]
     compared, past = _compared(run, day, P, known)
@@ -68,8 +69,12 @@ def groups(run: DayRun, day: date) -> DayOutput:
     )
 
 
+def _facts(run: DayRun, day: date) -> Mapping[str, Any]:
+    return run.days.usable("decomposition", day).facts
+
+
 def _agreement(run: DayRun, day: date) -> Sequence[float]:
-    return tuple(run.days.usable("decomposition", day).facts["agreement"])
+    return tuple(_facts(run, day)["agreement"])
 
 
 def _compared(

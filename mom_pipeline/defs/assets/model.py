@@ -13,6 +13,7 @@ from mom_pipeline.core.algorithm.whitening import whitened_tensor as whiten_trip
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.evaluation.stability import drift, split_half
 from mom_pipeline.core.evaluation.theorem1 import bounds_of
+from mom_pipeline.core.groups.chance import chance_agreement
 from mom_pipeline.core.linear_algebra.compact import packed, unpacked
 from mom_pipeline.core.moments.days import AnchoredCooccurrences, advance
 from mom_pipeline.core.ranking.ease import Ease
@@ -230,6 +231,7 @@ def decomposition(run: DayRun, day: date) -> DayOutput:
         "largest_drift": float(moved.max()),
         "lowest_agreement": float(agreement.min()),
         "mean_agreement": float(agreement @ pi),
+        "chance": chance_agreement(sums, components.in_span, settings.model.seed),
     }
     shown = {
         **facts,

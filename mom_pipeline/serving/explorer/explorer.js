@@ -6,7 +6,6 @@ const HISTORY = 20;
 const SHORT = 5; // lines of a card on the first page
 const PEOPLE = 3;
 const GROUPS = 12;
-const MIN_AGREEMENT = 0.5; // below it a group may be an accident of the sample
 const TYPING_PAUSE = 150;
 const SVG = "http://www.w3.org/2000/svg";
 // Marks that cannot be seen, or that turn the text after them around.
@@ -433,7 +432,7 @@ async function showGroups() {
   const said = await ask("/groups");
   const map = element("div", { className: "map" }, ...said.groups.map(bubble));
   map.style.maxWidth = `${Math.min(860, 420 + 20 * said.groups.length)}px`;
-  const few = (said.unsupported ? ` ${said.unsupported} more were looked for, but two halves of the people do not agree on them: they are not shown.` : "")
+  const few = (said.unsupported ? ` ${said.unsupported} more were looked for, but two halves of the people do not agree on them better than by chance, or there are too few people for so many: they are not shown.` : "")
     + (said.supported === null ? "" : ` By their second moment the people support ${said.supported}; twice as many would support about ${said.supported_by_twice}.`);
   return [
     element("h1", { textContent: `${said.groups.length} groups of people` }),
@@ -465,11 +464,17 @@ function groupCards(said, groups) {
     element("h3", {}, tinted(element("span", { className: "swatch", textContent: group.number }), group), link("group", group.number, group.name)),
     element("p", { className: "soft", textContent: `${number(group.people)} people, ${percent(group.size)} of all${unsure(group)}` }),
     spark(said.days, group),
-    element("ul", {}, ...group.items.slice(0, 3).map((item) => element("li", {}, itemLink(item)))))));
+    element("ul", {}, ...group.items.slice(0, 3).map((item) => element("li", {}, itemLink(item), element("span", { className: "soft", textContent: ` ${within(item)}` })))))));
+}
+
+function within(item) {
+  // The share of a group's people who took an item, and the half of its 95 % interval.
+  const [low, high] = item.taken_interval;
+  return `${percent(item.taken)} ± ${(50 * (high - low)).toFixed(0)}`;
 }
 
 function unsure(group) {
-  return group.agreement !== null && group.agreement < MIN_AGREEMENT ? " · uncertain" : "";
+  return group.uncertain ? " · uncertain" : "";
 }
 
 function spark(days, group) {
@@ -510,7 +515,7 @@ async function showGroup(text) {
     element("div", { className: "columns even" },
       element("div", {},
         card("What sets it apart", element("label", { className: "soft" }, "Taken more by this group than by ", others),
-          element("ul", {}, ...group.apart.map((item) => line(item)))),
+          element("ul", {}, ...group.apart.map((item) => line(item, { below: why(item.taken, `${percent(item.taken)} of its people took it (${percent(item.taken_interval[0])} to ${percent(item.taken_interval[1])})`) })))),
         group.the_other_takes.length ? card("What the other group takes more", element("ul", {}, ...group.the_other_takes.map((item) => line(item)))) : null),
       element("div", {},
         card("What they take next", note("What their lists hold more often than others; in brackets the share of everybody's lists."),

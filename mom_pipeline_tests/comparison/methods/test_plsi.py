@@ -81,6 +81,6 @@ def test_a_history_folded_in_for_long_is_fitted_like_the_users_own(many):
         many, 0, n_components=3, tol=0.0, max_iterations=300, em_steps=300, smoothing=1e-9
     )
     fit = run(many, 300, K=3)
-    scores = fitted.scores(many[[1, 2, 3]])
+    scores = fitted.scores(np.array([1, 2, 3]))
     np.testing.assert_allclose(scores, (fit.memberships @ fit.item_probs.T)[[1, 2, 3]], atol=2e-3)
     np.testing.assert_allclose(scores.sum(axis=1), 1)

@@ -5,11 +5,11 @@ from scipy.optimize import linear_sum_assignment
 from mom_pipeline.core.algorithm.decompose import DecomposeSettings, decompose
 from mom_pipeline.core.algorithm.decomposition import Decomposition
 from mom_pipeline.core.algorithm.recovery import recover
-from mom_pipeline.core.simulation import LatentClasses, draw_classes
+from mom_pipeline.core.simulation import draw_classes
 from mom_pipeline_tests.core.conftest import population_sums
 
 
-def from_population(truth: LatentClasses, scale: np.ndarray, method, projection, seed=0):
+def from_population(truth, scale, method, projection, seed=0):
     """Run steps 2 to 8 on the exact moments of a known model, in a scaled item space."""
     anchor, sums = population_sums(truth.item_probs, truth.weights, scale)
     settings = DecomposeSettings(len(truth.weights), method, projection, seed=seed)

@@ -52,6 +52,16 @@ def test_components_that_exist_are_found_twice_and_noise_is_not(binary):
     assert agreement.max() <= 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_component_that_noise_outranks_in_a_half_is_found_there(seed):
+    _, counts = simulate(1_500, 300, TRUE_COMPONENTS, items_per_user=6, seed=seed)
+    step = advance(
+        (counts > 0).astype(np.float64), None, "", replace(settings(), n_components=TRUE_COMPONENTS)
+    )
+    found = decompose(step.anchor, step.sums, DecomposeSettings(TRUE_COMPONENTS)).in_span
+    assert split_half(step.sums, found, 0).agreement.min() > 0.5
+
+
 def test_a_later_day_starts_from_its_halves_and_ends_where_a_cold_start_does(binary):
     before = binary[:4_800]
     first = advance(before, None, "", settings())

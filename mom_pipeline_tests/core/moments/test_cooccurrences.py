@@ -6,12 +6,7 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidInteractions
 from mom_pipeline.core.interactions import as_interactions, resized
-from mom_pipeline.core.moments.cooccurrences import (
-    Cooccurrences,
-    from_steps,
-    rare_items,
-    steps_of,
-)
+from mom_pipeline.core.moments.cooccurrences import Cooccurrences, from_steps, rare_items, steps_of
 from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.threads import using_cores
 
