@@ -97,7 +97,7 @@ BUDGETS = {
     "artifacts": 450,
     "groups": 590,
     "pipeline": 890,
-    "defs": 2_220,
+    "defs": 2_200,
     "engine": 680,
     "serving": 4_170,
     "comparison": 1_750,
