@@ -92,7 +92,7 @@ ALLOWED = {
 BUDGETS = {
     "core": 8_090,
     "logs": 2_040,
-    "datasets": 2_140,
+    "datasets": 2_150,
     "warehouse": 830,
     "artifacts": 450,
     "groups": 590,
