@@ -127,7 +127,8 @@ def _ranked_day(
     changed = X if yesterday is None else X[step.changed]
     lists, _ = timed(lambda: model.best(changed, _LIST))
     parts = {"moments_seconds": moments, "ease_seconds": ease, "lists_seconds": lists}
-    return {**parts, "seconds": sum(parts.values())}, step, components
+    times = {**parts, "seconds": sum(parts.values())}
+    return {"lists": changed.shape[0], **times}, step, components
 
 
 def _interactions(scale: float, rng: np.random.Generator) -> Csr:

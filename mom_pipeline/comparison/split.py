@@ -152,7 +152,7 @@ def split_by_time(
     if start is not None:
         length = train_until - start + _DAY
         end = start - _DAY
-        while end >= first and not enough([len(window.users) for window in windows]):
+        while end >= first and not enough([(len(own.users), own.train.nnz) for own in windows]):
             windows = (*windows, trial(end, end + length)[2])
             end -= length
     is_later = len(windows) > 0 and len(windows[0].users) > 0

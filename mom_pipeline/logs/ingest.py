@@ -115,7 +115,9 @@ def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:
         if status.st_size != entry.size_bytes:
             return False
         changed = datetime.fromtimestamp(max(status.st_ctime, status.st_mtime), UTC)
-        if changed + _CLOCK_STEP < datetime.fromisoformat(entry.ingested_at):
+        ingested = datetime.fromisoformat(entry.ingested_at)
+        # A moment that is still to come says nothing: the clock was set meanwhile.
+        if changed + _CLOCK_STEP < ingested <= datetime.now(UTC):
             return True
         return sha256_of(file.path) == entry.sha256
     except OSError as error:

@@ -15,9 +15,10 @@ from mom_pipeline.artifacts.lock import LOCK, writing_to
 from mom_pipeline.cli.main import sentence_for
 from mom_pipeline.cli.status import Check, checks
 from mom_pipeline.settings import load_settings
+from mom_pipeline_tests.faults.clock import Clock
 from mom_pipeline_tests.faults.commands import Ended, Kill
 from mom_pipeline_tests.faults.damage import flips_and_swaps, mended
-from mom_pipeline_tests.faults.folders import copy, left_over
+from mom_pipeline_tests.faults.folders import LATE, copy, left_over
 from mom_pipeline_tests.faults.fuzz import fuzz
 from mom_pipeline_tests.faults.kills import (
     STRIKES,
@@ -184,6 +185,23 @@ def test_flips_and_swaps_are_mended_by_what_is_named(ground: Ground, tmp_path, n
     found = mended(ground, tmp_path / "data", n, seed=n)
     assert found.failures == []
     assert found.mended.total() == n
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler: apt-get install gcc")
+@pytest.mark.parametrize("years", [-1, 5])
+def test_a_clock_that_was_set_back_or_forward(ground: Ground, tmp_path, years):
+    """A late file is taken while the clock is wrong, and a corrected one when it is right again."""
+    folder, clock = copy(ground.stale, tmp_path / "data"), Clock(tmp_path)
+    clock.run(folder, "update", years=years)
+    days = json.loads(clock.run(folder, "status", "--json", years=years))["days"]
+    assert {day["status"] for day in days} == {"fresh"}
+    assert verified(folder) == {}
+    assert "Nothing to compute. Days: 3 fresh." in clock.run(folder, "update")
+    late = folder / "logs" / LATE
+    late.write_text(late.read_text().replace("jazz-001", "jazz-002"))
+    assert "Nothing to compute" not in clock.run(folder, "update")
+    assert verified(folder) == {}
 
 
 def test_nothing_is_changed_beyond_a_link_in_any_folder(ground: Ground, tmp_path):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -250,15 +250,22 @@ def test_a_file_older_than_its_ledger_entry_is_not_read_again(
     folder: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.take(log("a"))
-    with folder.warehouse.connect() as connection:
-        connection.execute("UPDATE ingest_ledger SET ingested_at = now() + INTERVAL 1 HOUR")
     with monkeypatch.context() as patched:
         patched.setattr("mom_pipeline.logs.ingest.sha256_of", lambda path: "read")
+        assert len(pending_files(folder.warehouse)) == 1
+        patched.setattr("mom_pipeline.logs.ingest._CLOCK_STEP", timedelta(hours=-1))
         assert pending_files(folder.warehouse) == []
-    with folder.warehouse.connect() as connection:
-        connection.execute("UPDATE ingest_ledger SET ingested_at = now()")
     path = folder.write("2024-03-01.csv", log("b"))  # as many bytes, and an old time of its own
     os.utime(path, (0, 0))
+    assert [file.path for file in pending_files(folder.warehouse)] == [path]
+
+
+def test_a_corrected_file_is_seen_where_the_clock_was_set_back_since(folder: DataFolder) -> None:
+    folder.take(log("a"))
+    with folder.warehouse.connect() as connection:
+        connection.execute("UPDATE ingest_ledger SET ingested_at = now() + INTERVAL 5 YEAR")
+    assert pending_files(folder.warehouse) == []
+    path = folder.write("2024-03-01.csv", log("b"))  # as many bytes
     assert [file.path for file in pending_files(folder.warehouse)] == [path]
 
 
