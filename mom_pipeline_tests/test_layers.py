@@ -96,7 +96,7 @@ BUDGETS = {
     "warehouse": 830,
     "artifacts": 450,
     "groups": 590,
-    "pipeline": 890,
+    "pipeline": 900,
     "defs": 2_200,
     "engine": 680,
     "serving": 4_170,
