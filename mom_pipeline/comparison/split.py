@@ -12,7 +12,7 @@ from mom_pipeline.comparison.results import ComparisonError, DataDescription
 from mom_pipeline.core.interactions import as_binary, resized, with_narrow_indices
 from mom_pipeline.core.ranking.learning import Window, enough
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.datasets.splits import read_split
+from mom_pipeline.datasets.published import read_split
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import delivered_pairs, extend_dictionaries, matrix_as_of

@@ -405,6 +405,12 @@ def is_gzip(path: Path) -> bool:
         return stream.read(2) == b"\x1f\x8b"
 
 
+def is_parquet(path: Path) -> bool:
+    """Return whether a file is Parquet, whatever its name."""
+    with path.open("rb") as stream:
+        return stream.read(4) == b"PAR1"
+
+
 def open_text(path: Path) -> IO[bytes]:
     """Open a file, plain or gzip."""
     return cast("IO[bytes]", gzip.open(path)) if is_gzip(path) else path.open("rb")
