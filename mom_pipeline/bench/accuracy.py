@@ -17,7 +17,6 @@ from mom_pipeline.comparison.run import Options, Progress, no_progress, run_comp
 from mom_pipeline.comparison.split import split_of_files
 from mom_pipeline.core import MethodOfMoments, simulate
 from mom_pipeline.core.algorithm.decomposition import match_columns
-from mom_pipeline.core.files import write_bytes
 from mom_pipeline.core.groups.refine import Refined, refine
 from mom_pipeline.core.interactions import as_binary, rows_of_entries, with_entries
 from mom_pipeline.core.moments.sums import column_sums, users_per_item
@@ -25,8 +24,7 @@ from mom_pipeline.core.moments.users import UsersInMemory
 from mom_pipeline.core.ranking.memberships import Personalization, memberships, smoothed
 from mom_pipeline.core.simulation import LatentClasses, draw_classes, draw_interactions
 from mom_pipeline.core.types import Array, Csr, Float64
-from mom_pipeline.pictures.charts import Lines, xy_curves
-from mom_pipeline.pictures.svg import svg
+from mom_pipeline.pictures import Lines, xy_curves
 
 USERS = (5_000, 20_000, 80_000, 320_000)
 PAPER, UNBIASED = "paper, binary", "unbiased, counts"
@@ -45,7 +43,7 @@ _FOLDED_IN = Personalization("em", em_steps=20, smoothing=0.05)
 _SOME = {"item users": 5, "user items": 3}
 
 
-def run_recovery(  # noqa: PLR0913 - the sizes of a study
+def run_recovery(
     scale: float = 1.0,
     folder: Path | None = None,
     *,
@@ -53,12 +51,11 @@ def run_recovery(  # noqa: PLR0913 - the sizes of a study
     n_items: int = 5_000,
     n_components: int = 8,
     seed: int = 0,
-    plot: Path | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Fit simulated users of growing number; returns the points and the log-log slopes.
 
-    plot: an SVG to draw them to.  folder: of the logs, for held-out likelihoods.
+    folder: of the logs, for held-out likelihoods.
     A point has the mean L1 error of O's columns, the sum of lambda^-2 and Theorem 1's bound of a
     column (None for an estimator that it is not about).
     """
@@ -90,8 +87,6 @@ def run_recovery(  # noqa: PLR0913 - the sizes of a study
         result["efficiency"] = efficiency(seed=seed)
     if folder is not None:
         result["likelihood"] = list(likelihoods(folder, progress=progress))
-    if plot is not None:
-        write_bytes(plot, svg(recovery_chart(result)))
     return result
 
 

@@ -1,6 +1,7 @@
 """`mom-pipeline recommend`, `similar` and `explain`: questions to the model in use."""
 
 import csv
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,18 +30,20 @@ _count_option = click.option("-n", "n", **_LENGTH, help="How many.")
 _BY_ITEMS = "Recommend to somebody new who took these items. An id with a comma: in double quotes."
 
 
-def _lines(path: Path) -> list[str]:
+def ids_in(path: Path) -> list[str]:
     """The ids in a file, or in the input, one in each line; empty lines are skipped."""
     data = sys.stdin.buffer.read() if path == _STDIN else path.read_bytes()
     try:
-        return [line for line in data.decode("utf-8-sig").splitlines() if line]
+        # Other marks of an end, such as U+2028, may be parts of an id.
+        lines = re.split("\r\n|\r|\n", data.decode("utf-8-sig"))
+        return [line for line in lines if line]
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{path} must be UTF-8, with an id in each line: {error}") from error
 
 
 A_FILE_OF_IDS: dict[str, Any] = {
     "type": click.Path(exists=True, dir_okay=False, path_type=Path),
-    "callback": lambda ctx, param, path: tuple(_lines(path)) if path else None,
+    "callback": lambda ctx, param, path: tuple(ids_in(path)) if path else None,
 }
 
 
@@ -71,7 +74,7 @@ def recommend(
       mom-pipeline recommend 17850 --group Drama --not sold-out.txt
       mom-pipeline recommend - -n 5 --csv < newsletter.txt > lists.csv
     """  # noqa: D301 - \b tells click to keep the lines
-    asked = [user for word in users for user in (_lines(_STDIN) if word == "-" else [word])]
+    asked = [user for word in users for user in (ids_in(_STDIN) if word == "-" else [word])]
     if not asked and items is None:
         raise click.UsageError("Name users, or - to read them, one in each line; or --items.")
     if items is not None and len(asked) > 1:

@@ -20,8 +20,7 @@ from mom_pipeline.comparison.split import Split, split_by_time, split_of_files
 from mom_pipeline.core.errors import TooLittleData
 from mom_pipeline.core.files import write_bytes
 from mom_pipeline.logs.ledger import delivery_days
-from mom_pipeline.pictures.charts import curves
-from mom_pipeline.pictures.svg import svg
+from mom_pipeline.pictures import curves, svg
 from mom_pipeline.pipeline.choice import ChosenSettings, chosen_on, windows_before
 from mom_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 from mom_pipeline.settings_file import write_values

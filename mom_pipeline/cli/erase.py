@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from mom_pipeline.artifacts.lock import LOCK, writing_to
+from mom_pipeline.cli.ask import ids_in
 from mom_pipeline.cli.run import RunFailed, run_days
 from mom_pipeline.cli.terminal import json_option, print_json, print_table, progress_bar, warn
 from mom_pipeline.core.errors import DamagedModel, MomError
@@ -76,7 +77,7 @@ def erase(
     if receipt is not None:
         _verify(settings, receipt, as_json=as_json)
         return
-    users = [str(user)] if file is None else _ids_in(file)
+    users = [str(user)] if file is None else _each_once(file)
     require_folder(settings, users)
     if again:
         with writing_to(settings, _WHO):
@@ -92,13 +93,8 @@ def erase(
         _erase(settings, find_users(settings, users), as_json=as_json)
 
 
-def _ids_in(file: Path) -> list[str]:
-    """The ids of a file, each once."""
-    try:
-        lines = file.read_text(encoding="utf-8-sig").split("\n")  # line ends are "\n" by now
-    except (OSError, UnicodeDecodeError) as error:
-        raise NobodyToErase(f"{file} must be text in UTF-8, one id a line: {error}") from error
-    ids = Counter(line for line in lines if line.strip())
+def _each_once(file: Path) -> list[str]:
+    ids = Counter(line for line in ids_in(file) if line.strip())
     if twice := [user for user, n in ids.items() if n > 1]:
         warn(f"{len(twice):,} ids stand in {file.name} more than once; each counts once.")
     if not ids:

@@ -5,14 +5,16 @@ from typing import Any
 
 import click
 
-from mom_pipeline.catalogue import Catalogue, shortened
+from mom_pipeline.catalogue import shortened
 from mom_pipeline.cli.ask import A_FILE_OF_IDS
 from mom_pipeline.cli.terminal import json_option, print_json, print_table
 from mom_pipeline.groups.names import keep_groups, renamed
-from mom_pipeline.segments import SegmentedDay, Selection
+from mom_pipeline.segments import SegmentedDay, SegmentModel, Selection
 from mom_pipeline.serving.answers import Group, GroupPage, Groups, NamedItem, TypicalItem
+from mom_pipeline.serving.groups import KnownGroups
 from mom_pipeline.serving.recommender import Recommender
 from mom_pipeline.serving.registry import ModelRegistry
+from mom_pipeline.serving.rules import Rules
 from mom_pipeline.settings import Settings, load_settings
 
 _DAYS_SHOWN, _ITEMS_OF_SEGMENT = 14, 5
@@ -24,7 +26,7 @@ _SEGMENT: dict[str, Any] = {"multiple": True, "metavar": "COLUMN=VALUE"}
 @click.option("--segment", **_SEGMENT, help="Of these people alone, by a column of users.csv.")
 @click.option("--without", **_SEGMENT, help="Of all people, or of a segment, but these.")
 @click.option(
-    "--against", metavar="OTHER", help="What sets NAME, or a segment, apart from another."
+    "--against", metavar="OTHER", help="What sets NAME apart from it; is a segment like it?"
 )
 @click.option(
     "--at-least",
@@ -132,23 +134,23 @@ def _of_segment(settings: Settings, what: str, asked: dict[str, Any], *, as_json
     selection = Selection.parse(asked["segment"], asked["without"])
     if asked["against"]:
         _print_likeness(people, selection, Selection.parse([asked["against"]]), as_json=as_json)
-        return
-    model, label = people.model(selection), Catalogue.open(settings.data_dir).label
-    known = Recommender.open(settings.data_dir).groups
-    wanted = known.position(what) if what else None
+    else:
+        known = KnownGroups(served, Rules.of(settings))
+        _print_segment(people.model(selection), known, what, as_json=as_json)
+
+
+def _print_segment(model: SegmentModel, known: KnownGroups, name: str, *, as_json: bool) -> None:
+    """The groups of a segment, or that which is nearest to one of all."""
+    wanted, ids = known.position(name) if name else None, known.served.item_ids
     rows: list[dict[str, Any]] = [
-        {
-            "group": k + 1,
-            "name": known.names[k].name,
-            "share": share,
-            "items": [str(served.item_ids[y]) for y in items],
-        }
+        {"group": k + 1, "name": known.names[k].name, "share": share, "items": ids[items].tolist()}
         for k, share, items in model.typical(_ITEMS_OF_SEGMENT)
         if wanted in (None, k)
     ]
     if as_json:
         print_json({"segment": model.words, "people": model.people, "groups": rows})
         return
+    label = known.rules.catalogue.label
     columns = ["nearest group of all", "share", "typical items"]
     lines = [(r["name"], f"{r['share']:.1%}", "\n".join(map(label, r["items"]))) for r in rows]
     counted = f"{model.people:,} people, {len(rows)} groups (spectral estimate)"

@@ -46,7 +46,6 @@ from mom_pipeline.settings import Settings
 from mom_pipeline.settings_file import declare_first_day
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.lists import (
-    MetricsRow,
     is_whole_export,
     latest_items,
     lists_of,
@@ -326,44 +325,27 @@ def _failure(done: "dg.ExecuteInProcessResult") -> str:
     return f"run {done.run_id} failed before any step; look at it with `mom-pipeline ui`"
 
 
-def _newest_metrics(settings: Settings, day: date) -> list[MetricsRow]:
-    """The newest evaluation up to a day."""
-    with Warehouse(settings).reading() as connection:
-        rows = metrics_until(connection, day)
-    return [row for row in rows if row.day == rows[-1].day]
-
-
-def _some_people(settings: Settings, day: date) -> list[tuple[str, list[str], list[str]]]:
-    """Some people, what they took last up to a day, and the beginning of their lists, by name."""
-    label = Catalogue.open(settings.data_dir).label
-    with Warehouse(settings).reading() as connection:
-        users = sample_users(connection, _PEOPLE)
-        lists = lists_of(connection, users)
-        took = {user: latest_items(connection, user, day, _ITEMS) for user in users}
-    return [(u, [*map(label, took[u])], [*map(label, lists[u][:_ITEMS])]) for u in users]
-
-
 def print_results(settings: Settings, day: date) -> None:
     """Print the metrics as of a day, and the lists of some people."""
-    if metrics := _newest_metrics(settings, day):
-        newest = metrics[0]
+    label = Catalogue.open(settings.data_dir).label
+    with Warehouse(settings).reading() as connection:
+        rows, users = metrics_until(connection, day), sample_users(connection, _PEOPLE)
+        lists = lists_of(connection, users)
+        took = {user: latest_items(connection, user, day, _ITEMS) for user in users}
+    if newest := [row for row in rows if row.day == rows[-1].day]:
+        model_day, n = newest[0].model_day, f"{newest[0].users:,}"
+        title = f"Model of {model_day} on what {n} users took up to {newest[0].day}"
+        if model_day == newest[0].day:
+            title = f"A model on a random fifth of the items of {n} users, hidden from it"
         lines = [
             (row.ranking, row.cutoff, *(f"{v:.4f}" for v in (row.precision, row.recall, row.map)))
-            for row in sorted(metrics, key=lambda row: (row.cutoff, row.ranking))
+            for row in sorted(newest, key=lambda row: (row.cutoff, row.ranking))
             if row.cutoff in _SHOWN_CUTOFFS
         ]
-        title = (
-            f"Model of {newest.model_day} on what {newest.users:,} users took up to {newest.day}"
-        )
-        if newest.model_day == newest.day:
-            title = (
-                f"A model on a random fifth of the items of {newest.users:,} users, hidden from it"
-            )
-        columns = ["ranking", "at", "precision", "recall", "MAP"]
-        print_table(title, columns, lines)
-    for user, took, listed in _some_people(settings, day):
-        rows = zip_longest(took, listed, fillvalue="")
-        print_table(user, ["took last", "recommended"], rows)
+        print_table(title, ["ranking", "at", "precision", "recall", "MAP"], lines)
+    for user in users:
+        both = map(label, took[user]), map(label, lists[user][:_ITEMS])
+        print_table(user, ["took last", "recommended"], zip_longest(*both, fillvalue=""))
 
 
 def _print_state(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mom_pipeline.comparison.results import ComparisonError, DataDescription
 from mom_pipeline.core.interactions import as_binary, resized, with_narrow_indices
-from mom_pipeline.core.ranking.learning import Window
+from mom_pipeline.core.ranking.learning import Window, enough
 from mom_pipeline.core.types import Array, Csr
 from mom_pipeline.datasets.splits import read_split
 from mom_pipeline.logs.ledger import delivery_days
@@ -18,8 +18,6 @@ from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import delivered_pairs, extend_dictionaries, matrix_as_of
 
 _DAY = timedelta(days=1)
-# Windows before the test that a method may learn from, validation among them.
-_WINDOWS = 3
 
 
 @dataclass(frozen=True)
@@ -149,11 +147,14 @@ def split_by_time(
         )
     words = f"train {first} to {train_until}, test {train_until + _DAY} to {test_until}"
     start = validation_start(first, train_until, test_until)
-    windows, chosen = tuple[TrainTest, ...](), f"; settings chosen on {start} to {train_until}"
+    windows: tuple[TrainTest, ...] = ()
+    chosen = f"; settings chosen on {start} to {train_until}"
     if start is not None:
         length = train_until - start + _DAY
-        ends = (start - _DAY - number * length for number in range(_WINDOWS))
-        windows = tuple(trial(end, end + length)[2] for end in ends if end >= first)
+        end = start - _DAY
+        while end >= first and not enough([len(window.users) for window in windows]):
+            windows = (*windows, trial(end, end + length)[2])
+            end -= length
     is_later = len(windows) > 0 and len(windows[0].users) > 0
     if not is_later:
         windows, chosen = _hidden_fifth(train, exclude_seen)

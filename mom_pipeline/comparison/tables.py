@@ -6,7 +6,7 @@ from typing import Any
 
 from mom_pipeline.comparison.results import Comparison, DataDescription, MethodResult
 from mom_pipeline.core.evaluation.metrics import METRICS, nearest_cutoff
-from mom_pipeline.pictures.charts import Axes, Lines, spaced
+from mom_pipeline.pictures import Axes, Lines, spaced
 
 NO_VALUE = "–"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -33,6 +33,8 @@ def _read_pairs(path: Path) -> tuple[Array, Array]:
             rows = [np.array([int(number) for number in line.split()], np.int64) for line in file]
         if not rows or min(row.min() for row in rows) < 0:
             raise ValueError("no line, or a number below 0")
+    except FileNotFoundError:
+        raise DatasetError(f"{path} does not exist; give a file of a ready split") from None
     except (OSError, EOFError, ValueError, OverflowError, zlib.error) as error:
         raise DatasetError(
             f"{path} must hold lines of `user item item ...`, whole numbers from 0 on: {error}"

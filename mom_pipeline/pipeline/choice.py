@@ -1,7 +1,7 @@
 """The settings that the model of a day is made with: kept from the day before, or chosen anew.
 
 Two choices, neither of which depends on a clock. The weights of the ranking are learnt from up to
-three windows of `evaluation.horizon_days` days before the day (`core.ranking.learning`). K and the
+five windows of `evaluation.horizon_days` days before the day (`core.ranking.learning`). K and the
 estimator, which do not rank, are those under which what users took in the newest window is most
 likely given their memberships. What the settings file names is not for choice.
 """
@@ -28,7 +28,7 @@ from mom_pipeline.core.moments.users import (
     Users,
     UsersInMemory,
 )
-from mom_pipeline.core.ranking.learning import Learnt, Window, learn_weights
+from mom_pipeline.core.ranking.learning import Learnt, Window, enough, learn_weights
 from mom_pipeline.core.ranking.memberships import Personalization
 from mom_pipeline.core.ranking.score import RankingWeights, weights_from
 from mom_pipeline.core.types import Csr
@@ -39,7 +39,6 @@ from mom_pipeline.warehouse.matrix import delivered_pairs, matrix_as_of
 # A choice is made anew once the interactions have grown by a half; after `tuning.every_days` days,
 # once they have grown by a quarter; and after four times as many days.
 _BY_HALF, _GROWN, _LONGEST = 1.5, 1.25, 4
-_WINDOWS = 3
 # Components of the smallest log; users whose likelihood decides about K; estimators with the rows
 # that are their own, the default first.
 _FEWEST, _LIKELIHOOD_USERS = 4, 2000
@@ -174,16 +173,18 @@ def windows_before(
     In the first days, without any, the newest part of what there is.
     horizon: days of each; 0 for `evaluation.horizon_days`.
     """
+    asked = list[int]()
     length = timedelta(days=horizon or warehouse.settings.evaluation.horizon_days)
-    for number in range(_WINDOWS):
-        last = day - number * length
+    while not enough(asked):
+        last = day - len(asked) * length
         matrix = matrix_as_of(warehouse, last - length, engine.array)
         later = delivered_pairs(warehouse, last - length, last, engine.array)
         X, days = matrix.interactions, matrix.last_days
         # What was new then, users and items, is not to be found by anybody.
         later = resized(later[: X.shape[0], : X.shape[1]], X.shape)
-        if not ((np.diff(later.indptr) > 0) & (np.diff(X.indptr) > 0)).any():
-            if not number:
+        asked.append(int(((np.diff(later.indptr) > 0) & (np.diff(X.indptr) > 0)).sum()))
+        if not asked[-1]:
+            if len(asked) == 1:
                 yield from _first_days(warehouse, day)
             return
         yield Window(X, later, days, engine.users(DayRows(X, days, matrix.fingerprint)))

@@ -24,9 +24,9 @@ from mom_pipeline.core.evaluation.metrics import nearest_cutoff
 from mom_pipeline.core.evaluation.stability import MIN_AGREEMENT
 from mom_pipeline.core.files import write_text
 from mom_pipeline.logs.ledger import LedgerEntry
-from mom_pipeline.pictures.charts import Chart, bars, curves, histogram, stacked_bars, xy_curves
-from mom_pipeline.pictures.svg import data_url
+from mom_pipeline.pictures import Chart, bars, curves, data_url, histogram, stacked_bars, xy_curves
 from mom_pipeline.report.data import NothingToReport, ReportData, gather
+from mom_pipeline.serving.lists import evaluated_days
 from mom_pipeline.serving.rates import Rate
 from mom_pipeline.serving.registry import UNUSABLE, ModelRegistry
 from mom_pipeline.serving.served_model import TREND_DAYS, FitFigures
@@ -105,10 +105,8 @@ def render(data: ReportData) -> str:
 def _key_figures(data: ReportData) -> dict[str, str]:
     """Return the figures at the top of the page: what it is -> its value."""
     own, shown = data.figures.days[-1], {}
-    if data.metrics:
-        k, recall = newest_recall(data.metrics)
-        beside = f"popularity {recall['popularity']:.3f}" if "popularity" in recall else ""
-        shown[f"Recall@{k}; {beside}"] = f"{next(iter(recall.values())):.3f}"
+    for last in evaluated_days(data.metrics)[-1:]:
+        shown[f"Recall@{last.cutoff}; popularity {last.popularity:.3f}"] = f"{last.recall:.3f}"
     return {
         **shown,
         "users": f"{data.n_users:,}",
@@ -156,9 +154,8 @@ def hits(rows: Sequence[MetricsRow]) -> str:
 
 def hit_ratio(rows: Sequence[MetricsRow]) -> float:
     """Recall of the newest backtest over that of popularity; NaN without one."""
-    recall = newest_recall(rows)[1] if rows else {}
-    popular = recall.pop("popularity", 0.0)
-    return next(iter(recall.values())) / popular if popular and recall else float("nan")
+    last = evaluated_days(rows)[-1:]
+    return last[0].recall / last[0].popularity if last and last[0].popularity else float("nan")
 
 
 def filled(template: str, **values: Any) -> str:
@@ -235,18 +232,9 @@ def _newest(rows: Sequence[MetricsRow]) -> dict[str, list[MetricsRow]]:
     return {name: [row for row in newest if row.ranking == name] for name in names}
 
 
-def newest_recall(rows: Sequence[MetricsRow]) -> tuple[int, dict[str, float]]:
-    """Return the cut-off that is shown, and the newest recall at it by ranking."""
-    k = nearest_cutoff(sorted({row.cutoff for row in rows}))
-    return k, {
-        name: next(row.recall for row in same if row.cutoff == k)
-        for name, same in _newest(rows).items()
-    }
-
-
 def _evaluation(rows: Sequence[MetricsRow]) -> Section:
     """The model of some days ago on what was delivered since, beside popularity."""
-    newest, (k, recall) = _newest(rows), newest_recall(rows)
+    newest, k = _newest(rows), nearest_cutoff(sorted({row.cutoff for row in rows}))
     first = next(iter(newest.values()))
     n = f"n = {first[0].users:,} users"
     points = {
@@ -256,7 +244,7 @@ def _evaluation(rows: Sequence[MetricsRow]) -> Section:
     precision_recall = xy_curves(points, "Precision and recall at every cut-off", *labels)
     days = sorted({row.day for row in rows})[-TREND_DAYS:]
     known = {(row.ranking, row.day): row.recall for row in rows if row.cutoff == k}
-    recalls = {name: [known.get((name, day), float("nan")) for day in days] for name in recall}
+    recalls = {name: [known.get((name, day), float("nan")) for day in days] for name in newest}
     labels = f"last day of the test (n = {len(days)})", f"mean recall@{k}"
     by_day = curves([f"{day:%m-%d}" for day in days], recalls, f"Recall@{k} by day", *labels)
     columns = [f"{metric}, {name}" for metric in _METRICS for name in newest]

@@ -1,5 +1,6 @@
 """The lists of the model in use as a table and an export: what every other answer gives, too."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -14,8 +15,8 @@ from mom_pipeline.serving.registry import EvaluatedDay, ModelRegistry
 from mom_pipeline.serving.rules import Rules
 from mom_pipeline.serving.served_model import TREND_DAYS
 from mom_pipeline.settings import Settings
-from mom_pipeline.warehouse.connection import Connection, Warehouse
-from mom_pipeline.warehouse.lists import export_lists, metrics_until, replace_lists
+from mom_pipeline.warehouse.connection import Warehouse
+from mom_pipeline.warehouse.lists import MetricsRow, export_lists, metrics_until, replace_lists
 
 # Users whose lists are in memory at a time.
 _BLOCK = 65_536
@@ -55,13 +56,13 @@ def renew_lists(
         with warehouse.connect() as connection:
             rows = replace_lists(connection, version, served.user_ids, served.item_ids, lists)
             export_lists(connection, path, rules.catalogue)
-            registry.note_evaluated(_evaluated(connection, date.fromisoformat(served.manifest.day)))
+            measured = metrics_until(connection, date.fromisoformat(served.manifest.day))
+            registry.note_evaluated(evaluated_days(measured))
     return RenewedLists(version, X.shape[0], X.shape[1], rows, path)
 
 
-def _evaluated(connection: Connection, day: date) -> list[EvaluatedDay]:
-    """The evaluations up to a day, the newest ones, at the cut-off that is shown."""
-    rows = metrics_until(connection, day)
+def evaluated_days(rows: Sequence[MetricsRow]) -> list[EvaluatedDay]:
+    """The newest evaluations beside popularity, at the cut-off that is shown."""
     k = nearest_cutoff(sorted({row.cutoff for row in rows}) or [0])
     shown = {(row.day, row.ranking == "popularity"): row for row in rows if row.cutoff == k}
     return [

@@ -98,7 +98,9 @@ OPENERS: dict[str, Callable[[Path], Any]] = {
     ".gz": lambda path: gzip.decompress(path.read_bytes()).decode().splitlines(),
     ".json": lambda path: json.loads(path.read_bytes()),
     ".toml": lambda path: tomllib.loads(path.read_text()),
-    **dict.fromkeys((".html", ".csv", ".yaml", ".out", ".err", ".complete", ""), Path.read_text),
+    **dict.fromkeys(
+        (".html", ".csv", ".yaml", ".sha256", ".out", ".err", ".complete", ""), Path.read_text
+    ),
 }
 
 

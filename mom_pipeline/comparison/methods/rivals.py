@@ -1,6 +1,7 @@
 """The rivals: popularity, three models of `implicit`, and EASE. `values`: see `weighted_rows`."""
 
 from contextlib import nullcontext
+from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit
 from typing import Any
 
 import numpy as np
@@ -134,8 +135,8 @@ def fit_bpr(
 # Above this many items in single precision: half the memory, and rounding still far below
 # what the ridge term leaves open.
 _SINGLE_FROM = 10_000
-# What the item x item matrix, worked on in place, may take of the machine.
-_SHARE_OF_MEMORY = 0.4
+# One item x item matrix, worked on in place, and the sparse products that fill it.
+_MATRICES = 1.25
 _THREADED_ROWS = 20_000
 _COLUMNS_PER_BLOCK = 512
 
@@ -150,8 +151,10 @@ def fit_ease(
     X: (N, D).  B: (D, D). Nothing is random.
     """
     weighted, dtype = weighted_rows(X, values), _precision(X.shape[1])
-    if X.shape[1] ** 2 * np.dtype(dtype).itemsize > memory_of_machine() * _SHARE_OF_MEMORY:
-        raise MemoryError  # the system would not refuse it, and end the process when it is filled
+    allowed, budget = memory_of_machine() / 2, getrlimit(RLIMIT_DATA)[0]
+    allowed = allowed if budget == RLIM_INFINITY else min(allowed, budget)
+    if X.shape[1] ** 2 * np.dtype(dtype).itemsize * _MATRICES > allowed:
+        raise MemoryError  # now, and not after an hour
     B = item_weights(weighted, regularization)
     weighted = weighted.astype(dtype)
     return Fitted(lambda users: np.asarray(weighted[users] @ B), {"precision": str(B.dtype)})

@@ -37,13 +37,13 @@ class Backtest:
     def as_arrays(self) -> dict[str, Array]:
         """Return the values of each user at the cut-off that is shown, to be stored."""
         k = nearest_cutoff(self.model.cutoffs)
-        ours, theirs = self.model.at(k), self.popularity.at(k)
-        return {
-            "users": ours.users,
-            "counts": np.array([k, ours.n_dropped, self.n_newcomers]),
-            "model": np.hstack([ours.per_user[name] for name in METRICS]),
-            "popularity": np.hstack([theirs.per_user[name] for name in METRICS]),
+        at = self.model.cutoffs.index(k)
+        values = {
+            name: np.stack([metrics.per_user[own][:, at] for own in METRICS], axis=1)
+            for name, metrics in (("model", self.model), ("popularity", self.popularity))
         }
+        counts = np.array([k, self.model.n_dropped, self.n_newcomers])
+        return {"users": self.model.users, "counts": counts, **values}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:

@@ -44,12 +44,6 @@ class RankingMetrics:
         }
         return cls(cutoffs=cutoffs, per_user=per_user, users=users, n_dropped=n_dropped, **means)
 
-    def at(self, cutoff: int) -> Self:
-        """Return the metrics at one of the cut-offs alone."""
-        column = [self.cutoffs.index(cutoff)]
-        values = {name: array[:, column] for name, array in self.per_user.items()}
-        return self.from_values((cutoff,), values, self.users, self.n_dropped)
-
     @property
     def n_users(self) -> int:
         """How many users the means are over."""

@@ -89,12 +89,8 @@ def _gram(rows: UserRows) -> Array:
 
 
 def _gram_times(Q: Array, rows: UserRows) -> Array:
-    return gram_product(rows.X, Q)
-
-
-def gram_product(R: Csr, Q: Array) -> Array:
     """Return R^T (R Q), R (N, D) sparse, Q (D, columns), in an order that never varies."""
-    G = np.empty_like(Q)
+    G, R = np.empty_like(Q), rows.X
     R_transposed = R.T
     n_slabs = max(-(-Q.shape[1] // _COLUMNS_PER_SLAB), min(available_cores(), Q.shape[1]))
     edges = np.linspace(0, Q.shape[1], n_slabs + 1).astype(int)

@@ -19,9 +19,13 @@ _HISTORY, _LATELY = 5, 7
 
 def found_in(texts: Sequence[str], part: str, n: int) -> list[int]:
     """Positions of n folded texts that hold a part, in any case; those that begin with it first."""
-    part = part.casefold()
-    found = [position for position, text in enumerate(texts) if part in text]
-    return sorted(found, key=lambda position: not texts[position].startswith(part))[:n]
+    begins, others, part = list[int](), list[int](), part.casefold()
+    for position, text in enumerate(texts):
+        if part in text:
+            (begins if text.startswith(part) else others).append(position)
+            if len(begins) == n:
+                break
+    return (begins + others)[:n]
 
 
 class Explorer:

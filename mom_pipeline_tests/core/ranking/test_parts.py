@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -38,11 +40,15 @@ def counts(X):
     return Cooccurrences.from_rows(X, 0.5)
 
 
-def test_pair_scores_are_the_formula(X, G):
+@pytest.mark.parametrize("exponent", [0.5, 0.9])
+def test_pair_scores_are_the_formula(X, G, exponent):
     once = X.toarray() > 0
     c = np.maximum(once.sum(axis=0), 1.0)
-    expected = once @ (c[:, None] ** -0.5 * G * c**-0.5)
-    np.testing.assert_allclose(Pairs.from_counts(counts(X)).scores(rows(X)), expected, rtol=1e-4)
+    expected = once @ (c[:, None] ** -exponent * G * c ** (exponent - 1))
+    pairs = replace(Pairs.from_counts(counts(X)), history_exponent=exponent)
+    np.testing.assert_allclose(pairs.scores(rows(X)), expected, rtol=1e-4)
+    some = np.tile([3, 0], (X.shape[0], 1))
+    np.testing.assert_allclose(pairs.at(rows(X), some), expected[:, [3, 0]], rtol=1e-4)
 
 
 def written_out(ease):

@@ -8,19 +8,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mom_pipeline.pictures import charts
-from mom_pipeline.pictures.charts import bars, curves, stacked_bars, xy_curves
-from mom_pipeline.pictures.svg import data_url, svg
+from mom_pipeline import pictures
+from mom_pipeline.pictures import bars, curves, data_url, stacked_bars, svg, xy_curves
 
 LABELS = {"title": "T", "x_label": "x", "y": "y"}
 
 
-def texts(chart: charts.Chart) -> list[str]:
+def texts(chart: pictures.Chart) -> list[str]:
     root = ElementTree.fromstring(svg(chart))
     return ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
 
 
-def paths(chart: charts.Chart) -> list[str]:
+def paths(chart: pictures.Chart) -> list[str]:
     root = ElementTree.fromstring(svg(chart))
     return [element.get("d", "") for element in root.iter() if element.tag.endswith("}path")]
 
@@ -62,8 +61,8 @@ def test_every_name_is_text_and_nothing_else() -> None:
 
 def test_many_lines_have_a_legend_below() -> None:
     series = {f"method number {n}": ([5, 500], [0.1 * n, 0.2]) for n in range(13)}
-    axes = charts.Axes("T", "x", "y", charts.spaced([5, 10, 500]), log_x=True)
-    chart = charts.Lines(axes, series, "method number 3")
+    axes = pictures.Axes("T", "x", "y", pictures.spaced([5, 10, 500]), log_x=True)
+    chart = pictures.Lines(axes, series, "method number 3")
     assert set(series) <= set(texts(chart))
     root = ElementTree.fromstring(svg(chart))
     assert int(root.get("height", "0")) > 250
@@ -75,7 +74,7 @@ def test_whatever_the_numbers_are_the_picture_is_whole(values: Sequence[float], 
         bars(values, title="T", x="x", y="y", log=log),
         curves(range(len(values)), {"a": values}, **LABELS),
         xy_curves({"a": (range(1, len(values) + 1), values)}, title="T", x="x", y="y", log=log),
-        charts.histogram(np.asarray(values, dtype=float), title="T", x="x"),
+        pictures.histogram(np.asarray(values, dtype=float), title="T", x="x"),
     ):
         drawn = svg(chart)
         ElementTree.fromstring(drawn)

@@ -1,1 +1,0 @@
-"""Charts: what they show (`charts`), and as SVG (`svg`)."""
