@@ -210,10 +210,12 @@ def bring_up_to_date(settings: Settings) -> list[date]:
 
 
 def _heal(settings: Settings) -> bool:
-    """Remove arrays that are damaged, and write a damaged export again; whether days are behind.
+    """Remove arrays and versions that are damaged, write a damaged export; whether days are behind.
 
     Only where there is nothing else to do: every kept file is read.
     """
+    if versions := ModelRegistry(settings.models_dir).remove_damaged():
+        warn(f"Damaged versions of the model, not in use, are removed: {', '.join(versions)}.")
     removed = Days(settings).remove_damaged()
     if removed:
         warn(f"{removed:,} files of arrays were damaged; their days are computed again.")
@@ -229,8 +231,8 @@ def _say_what_is_made_anew(settings: Settings, registry: ModelRegistry, behind: 
     made = Days(settings).made
     old = {day for (_, day), one in made.items() if one.code != CODE_VERSION}
     anew = [day for day in behind if day in old or (not made and registry.names())]
-    if anew:
-        with Warehouse(settings).reading() as connection:
+    if anew and (warehouse := Warehouse(settings)).exists():  # or it was removed, being damaged
+        with warehouse.reading() as connection:
             seconds = len(anew) * (seconds_of_a_day(connection) or _SECONDS_OF_A_DAY)
         click.echo(
             f"{settings.data_dir} is of an earlier version: {len(anew)} days, {anew[0]} to "

@@ -361,7 +361,9 @@ def _in_models(settings: Settings) -> Iterator[Check]:
         yield Check("models/champion.json", str(error), "`mom-pipeline promote VERSION`")
     for entry in registry.versions():
         used, day = "`mom-pipeline rollback` puts the one before it in use", entry.version[:10]
-        again = f"`mom-pipeline backfill --from {day} --to {day}`"
+        again = (
+            f"`mom-pipeline update` removes it, `backfill --from {day} --to {day}` makes another"
+        )
         remedy = used if entry.version == champion else again
         yield Check(f"models/versions/{entry.version}", entry.damage, remedy)
 

@@ -269,6 +269,15 @@ class ModelRegistry:
                 shutil.rmtree(self.folder(version))
         return removed
 
+    def remove_damaged(self) -> list[str]:
+        """Remove the versions that are damaged and not in use: none of them can be put in use."""
+        with locked(self.root):
+            champion = self.champion_version()
+            removed = [e.version for e in self.versions() if e.damage and e.version != champion]
+            for version in removed:
+                shutil.rmtree(self.folder(version))
+        return removed
+
     def forget(self, user_ids: Collection[str]) -> int:
         """Leave the model in use alone, without some users; how many versions went.
 

@@ -109,10 +109,13 @@ def mended(ground: Ground, folder: Path, n: int, seed: int, told: Any = print) -
                 path.unlink(missing_ok=True)
         ended = ground.run.run(folder, "update")
         for check in problems(folder):
-            for words in check.remedy.split("`")[1::2]:
-                ended = ground.run.run(folder, *words.split()[1:])
+            if "`mom-pipeline rollback`" in check.remedy:
+                ended = ground.run.run(folder, "rollback")
         left = problems(folder)
-        same = _lists(folder) == _lists(ground.fresh)
+        # From nothing all days are through another basis: the same people have lists.
+        people = {row[1] for row in _lists(ground.fresh)}
+        same = people == {row[1] for row in _lists(folder)}
+        same &= kind == "warehouse.duckdb" or _lists(folder) == _lists(ground.fresh)
         if ended.code or left or not same:
             found.failures.append(f"{number}: {path}: {ended} {left}, the same lists: {same}")
             told(found.failures[-1])

@@ -14,11 +14,12 @@ import pytest
 from mom_pipeline.artifacts.lock import LOCK, writing_to
 from mom_pipeline.cli.main import sentence_for
 from mom_pipeline.cli.status import Check, checks
+from mom_pipeline.serving.registry import ModelRegistry
 from mom_pipeline.settings import load_settings
 from mom_pipeline_tests.faults.clock import Clock
 from mom_pipeline_tests.faults.commands import Ended, Kill
 from mom_pipeline_tests.faults.damage import flips_and_swaps, mended
-from mom_pipeline_tests.faults.folders import LATE, copy, left_over
+from mom_pipeline_tests.faults.folders import LATE, copy, differences, left_over
 from mom_pipeline_tests.faults.fuzz import fuzz
 from mom_pipeline_tests.faults.kills import (
     STRIKES,
@@ -187,6 +188,23 @@ def test_flips_and_swaps_in_every_kind_of_file_are_seen(ground: Ground, tmp_path
     assert found.failures == []
     assert found.tried.total() == n
     assert found.seen.total() >= 0.9 * n
+
+
+def test_a_damaged_warehouse_is_mended_as_named_and_a_version_that_is_not_in_use_goes(
+    ground: Ground, tmp_path
+):
+    folder = copy(ground.fresh, tmp_path / "data")
+    old = min((folder / "models" / "versions").glob("*/model.npz"))
+    registry = ModelRegistry(folder / "models")
+    assert old.parent.name != registry.champion_version()
+    (folder / "warehouse.duckdb").unlink()
+    assert ground.run.run(folder, "update").code == 0
+    flip(old)
+    assert "`mom-pipeline update` removes it" in next(iter(verified(folder).values())).remedy
+    assert f"are removed: {old.parent.name}" in ground.run.run(folder, "update").output
+    assert verified(folder) == {}
+    others = differences(folder, ground.expected)  # all days from nothing: another basis
+    assert not [name for name in others if name.startswith(("logs", "table raw_logs", "left"))]
 
 
 @pytest.mark.parametrize("n", [4, pytest.param(100, marks=pytest.mark.long)])
