@@ -442,7 +442,10 @@ def _json_sample(path: Path, lines: Sequence[str]) -> tuple[Sample, dict[str, st
     rows = [_flat(value, "$") for value in objects if isinstance(value, dict)]
     paths = {name: at for row in rows[:_FIRST_LINES] for name, (at, _) in row.items()}
     if not paths:
-        raise DatasetError(f"{path}: no line is a JSON object; the first is {lines[0][:120]!r}")
+        raise DatasetError(
+            f"{path}: no line is a JSON object; the first is {lines[0][:120]!r}. Give an object a "
+            "line, or one array of objects"
+        )
     values = [[str(row.get(name, ("", ""))[1]) for name in paths] for row in rows]
     nested = {name: at for name, at in paths.items() if at != f'$."{name}"'}
     return Sample(tuple(paths), values), nested
