@@ -23,7 +23,6 @@ from mom_pipeline.core.ranking.explain import (
 )
 from mom_pipeline.core.ranking.lists import reasoned_lists
 from mom_pipeline.core.ranking.score import RankingWeights
-from mom_pipeline.core.ranking.topn import brute_force
 from mom_pipeline.serving.answers import (
     Contribution,
     InvalidQuestion,
@@ -36,6 +35,7 @@ from mom_pipeline.serving.recommender import MAX_HISTORY, MAX_LIST
 from mom_pipeline.serving.rules import Rules
 from mom_pipeline.serving.served_model import Manifest, ServedModel
 from mom_pipeline.settings import ModelSettings
+from mom_pipeline_tests.core.ranking.brute_force import brute_force
 
 from .conftest import ODD
 

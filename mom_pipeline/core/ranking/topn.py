@@ -1,4 +1,4 @@
-"""The exact best n of any scores: selection, and the whole catalogue in blocks of users."""
+"""The best n of any scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,15 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mom_pipeline.core.errors import InvalidSetting
-from mom_pipeline.core.threads import available_cores, map_blocks
+from mom_pipeline.core.threads import available_cores
 from mom_pipeline.core.types import Array, Csr, Float64
 
 # Scores held at one time by all threads together, in numbers.
 _SCORES_IN_MEMORY = 64_000_000
 _GROUPS_PER_RESULT = 8
 
-# Scores of a block of users for every item: (users, D). The block may be written to.
-Scorer = Callable[[Csr], Array]
 # Told the share of the users whose lists are made.
 Progress = Callable[[float], None]
 
@@ -34,25 +32,6 @@ class BestItems:
         return cls(np.full((n_users, n), -1, dtype=np.int64), np.zeros((n_users, n)), {})
 
 
-def brute_force(
-    X: Csr, scorer: Scorer, n: int, *, exclude_seen: bool = True
-) -> tuple[Array, Float64]:
-    """Return the n best items of every user and their scores, (N, n) each, as `top_n` does."""
-    best = BestItems.empty(X.shape[0], n)
-
-    def block(users: slice) -> None:
-        rows = X[users]
-        scores = scorer(rows)
-        if exclude_seen:
-            hide_seen(scores, rows)
-        items, values = top_n(scores, n)
-        best.items[users, : items.shape[1]] = items
-        best.scores[users, : items.shape[1]] = values
-
-    map_blocks(block, user_blocks(*X.shape))
-    return best.items, best.scores
-
-
 def most_popular(popularity: Array, n: int) -> tuple[Array, Float64]:
     """Return the n most popular items, fewer where fewer have users, and their shares."""
     require_length(n)
@@ -61,7 +40,7 @@ def most_popular(popularity: Array, n: int) -> tuple[Array, Float64]:
 
 
 def lists_by_popularity(popularity: Array, X: Csr, n: int, *, exclude_seen: bool = True) -> Array:
-    """Return the n most popular items of every user, (N, n), as `brute_force` would.
+    """Return the n most popular items of every user, (N, n).
 
     popularity: (D,), -inf is no candidate. One order serves all: of a user who has seen those at
     r_0 < r_1 < ... of it, the j-th of the list stands at  j + #{i : r_i - i <= j}.

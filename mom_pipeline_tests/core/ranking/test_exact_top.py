@@ -12,7 +12,7 @@ from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.ranking.exact_top import ExactTop
 from mom_pipeline.core.ranking.parts import Histories
 from mom_pipeline.core.ranking.score import ComponentsScore
-from mom_pipeline.core.ranking.topn import brute_force
+from mom_pipeline_tests.core.ranking.brute_force import brute_force
 
 
 def lists(X, P, O, n, **options):

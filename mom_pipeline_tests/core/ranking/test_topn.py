@@ -6,11 +6,8 @@ from scipy import sparse
 
 from mom_pipeline.core.errors import InvalidSetting
 from mom_pipeline.core.ranking import topn as prediction
-from mom_pipeline.core.ranking.topn import (
-    brute_force,
-    lists_by_popularity,
-    top_n,
-)
+from mom_pipeline.core.ranking.topn import BestItems, lists_by_popularity, top_n, user_blocks
+from mom_pipeline_tests.core.ranking.brute_force import brute_force
 
 
 def sorted_reference(scores, n):
@@ -35,17 +32,6 @@ def test_top_n_equals_sorting_with_ties_by_position(rows, columns, n, seed):
     np.testing.assert_array_equal(values, expected)
 
 
-def test_seen_items_are_left_out_and_short_lists_are_filled():
-    X = sparse.csr_array(np.array([[1.0, 0, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]]))
-    ids, scores = brute_force(X, lambda rows: np.tile([4.0, 3, 2, 1], (rows.shape[0], 1)), 3)
-    np.testing.assert_array_equal(ids, [[1, 3, -1], [-1, -1, -1], [0, 1, 2]])
-    np.testing.assert_array_equal(scores, [[3, 1, 0], [0, 0, 0], [4, 3, 2]])
-    ids, _ = brute_force(
-        X, lambda rows: np.tile([4.0, 3, 2, 1], (rows.shape[0], 1)), 6, exclude_seen=False
-    )
-    np.testing.assert_array_equal(ids, np.tile([0, 1, 2, 3, -1, -1], (3, 1)))
-
-
 @settings(max_examples=80, deadline=None)
 @given(
     st.integers(0, 9),
@@ -66,23 +52,13 @@ def test_lists_by_popularity_equal_those_of_the_whole_catalogue(users, items, n,
     np.testing.assert_array_equal(lists, expected)
 
 
-def test_memory_is_bounded_by_small_blocks(rng, monkeypatch):
-    X = sparse.csr_array(rng.poisson(0.3, size=(50, 30)).astype(float))
-    factors = rng.random((30, 30))
-    heights = []
-
-    def scorer(rows):
-        heights.append(rows.shape[0])
-        return rows @ factors
-
-    whole, _ = brute_force(X, scorer, 5)
+def test_memory_is_bounded_by_small_blocks(monkeypatch):
     monkeypatch.setattr(prediction, "_SCORES_IN_MEMORY", 30 * 6)
-    heights.clear()
-    np.testing.assert_array_equal(brute_force(X, scorer, 5)[0], whole)
-    assert max(heights) <= 6
-    assert sum(heights) == 50
+    sizes = [block.stop - block.start for block in user_blocks(50, 30)]
+    assert max(sizes) <= 6
+    assert sum(sizes) == 50
 
 
 def test_a_list_of_no_items_is_refused():
     with pytest.raises(InvalidSetting, match="at least 1"):
-        brute_force(sparse.csr_array((1, 2)), lambda rows: rows.toarray(), 0)
+        BestItems.empty(1, 0)
