@@ -23,7 +23,7 @@ from mom_pipeline.erasure.erasing import (
     storage_steps,
     take_steps,
 )
-from mom_pipeline.erasure.receipts import Receipt, begin_receipt, now, readmit
+from mom_pipeline.erasure.receipts import Receipt, begin_receipt, finished_receipt, now, readmit
 from mom_pipeline.erasure.refit import content_of, recomputed, refit, served_day
 from mom_pipeline.erasure.search import files_with, is_distinctive, wanted_users
 from mom_pipeline.erasure.tables import parts_of_others, rows_of
@@ -85,9 +85,13 @@ def erase(
                 raise NobodyToErase("nobody of that id was erased; nothing was changed")
         click.echo("Lines of files that are delivered from now on count again.")
         return
+    with writing_to(settings, _WHO):
+        traces = find_users(settings, users)
+        if done := _done_before(settings, traces):
+            receipt = done.path(settings)
+            click.echo(f"Erased before, {done.finished}; nothing of it is left. Receipt: {receipt}")
+            return
     if not yes:
-        with writing_to(settings, _WHO):
-            traces = find_users(settings, users)
         _ask(traces)  # without the lock: a person may take all night to answer
     with writing_to(settings, _WHO):
         _erase(settings, find_users(settings, users), as_json=as_json)
@@ -100,6 +104,15 @@ def _each_once(file: Path) -> list[str]:
     if not ids:
         raise NobodyToErase(f"{file} has no id; nothing was changed")
     return list(ids)
+
+
+def _done_before(settings: Settings, traces: UserTraces) -> Receipt | None:
+    """The receipt of an erasure that is done and whose people did not come again."""
+    if traces.files or any(traces.rows.values()):
+        return None
+    done = finished_receipt(Warehouse(settings), traces.user_ids)
+    registry = ModelRegistry(settings.models_dir)
+    return done if done and not _left(settings, registry, traces.user_ids) else None
 
 
 def _ask(traces: UserTraces) -> None:

@@ -155,4 +155,6 @@ def _words(error: BaseException) -> str:
     names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     if names & {"sqlite3", "_duckdb", "duckdb"} and "sqlalchemy" not in names:
         return str(error).partition("\n")[0]
+    if names & {"yaml", "dagster"}:
+        return " ".join(str(error).split())[:300]
     return ""

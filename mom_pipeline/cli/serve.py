@@ -52,11 +52,24 @@ def _trial(ctx: click.Context, param: click.Parameter, text: str | None) -> tupl
     return match[1], float(match[2]) / 100
 
 
+def _origins(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Origins as browsers send them: any other text would never be one."""
+    for text in given:
+        if not re.fullmatch(r"https?://[^/\s]+", text):
+            raise click.BadParameter(f"an origin such as https://shop.example, found {text!r}")
+    return given
+
+
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=_PORT, default=8000, show_default=True, help="0: a free one.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, help="Processes; one a core.")
-@click.option("--cors-origin", "origins", multiple=True, help="Pages that may ask, by origin.")
+@click.option(
+    *("--cors-origin", "origins"),
+    multiple=True,
+    callback=_origins,
+    help="Pages that may ask, by origin.",
+)
 @click.option("--proxy", "proxies", multiple=True, help="Address of a proxy to be trusted.")
 @click.option("--open-metrics", is_flag=True, help="/metrics needs no token.")
 @click.option("--ab", callback=_trial, metavar="VERSION=10%", help="Let a version answer some.")
@@ -88,7 +101,10 @@ def serve(ctx: click.Context, /, host: str, port: int, **how: Any) -> None:
         tokens.require(host)
     _end_as_by_ctrl_c()
     champion, several = Champion(settings, _say), how["workers"] > 1
-    champion.registry.try_out(*how["ab"])
+    if how["ab"][0] and how["ab"][0] == champion.registry.champion_version():
+        raise click.UsageError(f"{how['ab'][0]} is the model in use; a trial is of another")
+    if trial := champion.registry.try_out(*how["ab"]):
+        _say(f"{trial.version} answers {trial.share:.0%} of the people; GET /shown compares.")
     with ExitStack() as stack:
         stack.enter_context(suppress(KeyboardInterrupt))  # a second Ctrl-C: uvicorn hands it on
         listener = stack.enter_context(_listen(host, port))

@@ -267,6 +267,8 @@ def _print_imported(done: ImportSummary, folder: str | Path) -> None:
         types = [(one.event, one.n, f"{one.rate:.1%}", f"{one.weight:g}") for one in done.types]
         columns = ["event type", "rows", "then followed by the rarest type", "counts"]
         print_table("Types, in logs.event_weights (--event-weights sets them)", columns, types)
+        if unused := ", ".join(one.event for one in done.types if not one.weight):
+            warn(f"Not counted: {unused}; --event-weights {unused.split(',')[0]}=1 counts it.")
     if done.rest:
         rows = [(part.reason, part.n, "\n".join(part.examples)) for part in done.rest]
         print_table("Set aside", ["reason", "rows", "such as"], rows)

@@ -12,7 +12,7 @@ from mom_pipeline.comparison.results import ComparisonError, DataDescription
 from mom_pipeline.core.interactions import as_binary, resized, with_narrow_indices
 from mom_pipeline.core.ranking.learning import Window, enough
 from mom_pipeline.core.types import Array, Csr
-from mom_pipeline.datasets.splits import read_split
+from mom_pipeline.datasets.published import read_split
 from mom_pipeline.logs.ledger import delivery_days
 from mom_pipeline.warehouse.connection import Warehouse
 from mom_pipeline.warehouse.matrix import delivered_pairs, extend_dictionaries, matrix_as_of
@@ -152,7 +152,7 @@ def split_by_time(
     if start is not None:
         length = train_until - start + _DAY
         end = start - _DAY
-        while end >= first and not enough([len(window.users) for window in windows]):
+        while end >= first and not enough([(len(own.users), own.train.nnz) for own in windows]):
             windows = (*windows, trial(end, end + length)[2])
             end -= length
     is_later = len(windows) > 0 and len(windows[0].users) > 0

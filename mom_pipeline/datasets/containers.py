@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from glob import escape, glob
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -95,10 +96,9 @@ def plain_files(source: str, part: SourcePart, folder: Path) -> list[Path]:
         return _from_address(source, part, made)
     path = Path(source)
     if path.is_dir() or (not path.exists() and re.search(r"[*?\[]", source)):
-        found = path.rglob("*") if path.is_dir() else Path().glob(source)
-        if path.is_absolute() and not path.is_dir():
-            found = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-        paths = sorted(p for p in found if p.is_file() and p.name[0] not in "._")
+        pattern = f"{escape(source)}/**" if path.is_dir() else source
+        paths = sorted(map(Path, glob(pattern, recursive=True)))
+        paths = [p for p in paths if p.is_file() and p.name[0] not in "._"]
         if not paths:
             raise DatasetError(f"{source} holds no file; give a file with a line per event")
         return [plain for one in paths for plain in plain_files(str(one), part, folder)]

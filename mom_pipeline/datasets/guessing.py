@@ -22,6 +22,7 @@ from mom_pipeline.datasets.importing import (
     EventFields,
     RawFile,
     delimited_file,
+    is_parquet,
     open_text,
 )
 from mom_pipeline.errors import DatasetError, InvalidSetting
@@ -264,9 +265,7 @@ def _set_aside(at: Mapping[str, str], options: ImportOptions, number: str) -> st
 
 def _read(path: Path, given: Mapping[str, Any], n_rows: int) -> tuple[FoundFile, Sample]:
     """Return how a file is written, and a sample of its rows."""
-    with path.open("rb") as stream:
-        is_parquet = stream.read(4) == b"PAR1"
-    if is_parquet:
+    if is_parquet(path):
         sample = _parquet_sample(path, n_rows)
         return FoundFile(path, sample.header, "parquet"), sample
     encoding = given.get("encoding") or _encoding(path)

@@ -197,7 +197,7 @@ def import_dataset(
         duckdb.connect(config=options_of(settings, scratch)) as connection,
     ):
         connection.execute("SET TimeZone = $zone", {"zone": dataset.timezone})
-        summary = _stage_events(connection, dataset, scratch, progress)
+        summary = _stage_events(connection, dataset, settings, scratch, progress)
         _require_few_malformed(dataset, summary, settings.logs.max_reject_share)
         connection.execute(load_sql("datasets/place_rest.sql"))
         written = _write_days(connection, dataset, scratch)
@@ -255,7 +255,7 @@ def begin_again(dataset: Dataset, settings: Settings) -> None:
 
 
 def _stage_events(
-    connection: Connection, dataset: Dataset, scratch: Path, progress: Progress
+    connection: Connection, dataset: Dataset, settings: Settings, scratch: Path, progress: Progress
 ) -> ImportSummary:
     """Fill `dataset_events`."""
     connection.execute(load_sql("datasets/dataset_events.sql"))
@@ -268,7 +268,7 @@ def _stage_events(
         without_end += [] if ended else [raw.path.name]
     connection.execute("DROP TABLE staged_lines")
     dataset.finish(connection)
-    types = _event_types(connection, dataset)
+    types = _event_types(connection, dataset, dict(settings.logs.event_weights))
     returns = _returns(connection, types)
     rest = connection.execute(load_sql("datasets/rest.sql"), {"n_examples": _EXAMPLES}).fetchall()
     of_rest = tuple(Rest(why, bad, n, tuple(examples)) for why, bad, n, examples in rest)
@@ -297,8 +297,13 @@ def _stage_events(
     )
 
 
-def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, ...]:
-    """Weigh event types, 1 to 10, as given or by how often the rarest follows; returns below 0."""
+def _event_types(
+    connection: Connection, dataset: Dataset, stored: Mapping[str, float]
+) -> tuple[EventType, ...]:
+    """Weigh event types, 1 to 10, as given or by how often the rarest follows; returns below 0.
+
+    stored: of an earlier import, which stay; a type that is not among them is not counted.
+    """
     if not dataset.columns.event:
         return ()
     counts: dict[str, int] = dict(
@@ -320,9 +325,13 @@ def _event_types(connection: Connection, dataset: Dataset) -> tuple[EventType, .
     rates = {event: rate for event, _, rate in found}
     # With half an event more, so that what never happened is rare and no more.
     telling = {event: (rate * n + 0.5) / (n + 1) for event, n, rate in found}
+    if not any(rates.values()):  # nothing followed anything: one day tells nothing
+        telling = {}
     least = min(telling.values(), default=1.0)
 
     def weight(event: str) -> float:
+        if stored and event not in dataset.event_weights:
+            return stored.get(event, 0.0)
         measured = back if event in returns else min(10.0, telling.get(event, least) / least)
         return float(dataset.event_weights.get(event, round(measured)))
 
@@ -394,6 +403,12 @@ def is_gzip(path: Path) -> bool:
     """Return whether a file is compressed, whatever its name."""
     with path.open("rb") as stream:
         return stream.read(2) == b"\x1f\x8b"
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a file is Parquet, whatever its name."""
+    with path.open("rb") as stream:
+        return stream.read(4) == b"PAR1"
 
 
 def open_text(path: Path) -> IO[bytes]:
@@ -508,6 +523,9 @@ def _write_settings(
             path, with_values(f"# Written by `import {dataset.name}`.\n\n", dataset.declared)
         )
     if summary.types:
-        weights = {one.event: one.weight for one in summary.types}
+        stored = dict(settings.logs.event_weights)
+        found = {one.event: one.weight for one in summary.types}
+        # A type that is not counted changes nothing, so no day is stale for it.
+        weights = stored | {e: w for e, w in found.items() if w or e in stored or not stored}
         write_values(path, {"logs.event_weights": weights})
     declare_first_day(settings, list(days))

@@ -25,6 +25,7 @@ from mom_pipeline.datasets.containers import (
     plain_files,
     without_password,
 )
+from mom_pipeline.datasets.importing import is_parquet
 from mom_pipeline.errors import DatasetError
 from mom_pipeline.logs.readers import require_exact
 from mom_pipeline.settings import (
@@ -151,7 +152,7 @@ class Source:
             files = plain_files(self.address.replace(_DAY, str(day)), SourcePart(), folder)
         values: dict[str, Any] = {"paths": [literal_path(path) for path in files]}
         table = _PARQUET
-        if not all(_is_parquet(path) for path in files):
+        if not all(is_parquet(path) for path in files):
             table, values["delimiter"] = _CSV, delimiter
         parts = self._parts(settings, _types(connection, table, values))
         return f"SELECT {parts['renamed']} FROM {table}", values  # noqa: S608 - quoted names
@@ -268,8 +269,3 @@ def _types(
     """The columns of a table with their types."""
     rows = connection.execute(f"DESCRIBE SELECT * FROM {table}", values).fetchall()  # noqa: S608
     return {str(name): str(kind) for name, kind, *_ in rows}
-
-
-def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(4) == b"PAR1"

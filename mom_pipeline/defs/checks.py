@@ -1,11 +1,11 @@
-"""Asset checks: each is a function that judges one day, and its docstring is what it promises.
+"""Asset checks: what each promises, and the functions that judge one day.
 
 A check runs inside its asset, on every day of the run, so that a blocking one stops the days'
 later assets. Where there is too little to judge by, a check passes and says so.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Self
@@ -28,6 +28,54 @@ _SHOWN_COMPONENTS = 10
 _RECORDS_AT_A_TIME = 1_000
 
 
+# What the checks of each asset promise.
+CHECKS: Mapping[str, Mapping[str, str]] = {
+    "raw_logs": {
+        "rows_accounted": "Lines = header + accepted + rejected, in file, ledger and tables alike.",
+        "files_ingested": "No file of the day was refused; `mom-pipeline status` says why one was.",
+        "usual_volume": "The rows are between half and twice the mean of the trailing week.",
+        "fresh_logs": "The day itself has log files.",
+    },
+    "interaction_matrix": {
+        "usual_day": "The day is like the days before it, and its users take what goes with what "
+        "they took. A day that is not is excluded, unless a person accepted it.",
+        "steady_popularity": "The popularity of items moved by less than 0.25 (total variation) "
+        "since the day before.",
+    },
+    "m2_statistics": {
+        "finite_moments": "No sum is infinite or NaN.",
+        "enough_users": "N >= K^2 users, which the method asks for.",
+        "captured": "The anchor's basis holds enough of the second moment, or the day was rebuilt.",
+    },
+    "whitening_matrix": {
+        "whitens": "||W.T M2 W - I|| <= 0.0001, M2 from the rows themselves.",
+    },
+    "whitened_tensor": {"finite_tensor": "No entry is infinite or NaN."},
+    "decomposition": {
+        "distributions": "Pi and every column of O are distributions.",
+        "split_half": "Two halves of the users agree on every component, by 0.5 or more.",
+    },
+    "user_personalization": {"posteriors": "Every user's posterior is a distribution."},
+    "groups": {
+        "no_group_vanished": "The people of every group are still together, or so many parted "
+        "before.",
+        "no_group_split": "No group became two, or as many people did before.",
+        "no_group_doubled": "No group has twice the share of all people, or one of as many people "
+        "had before.",
+    },
+    "evaluation_metrics": {
+        "better_than_popularity": "Recall@20 of the model is above that of popularity.",
+    },
+}
+# Nothing is built on a day that breaks one of these.
+BLOCKING = {
+    *("rows_accounted", "finite_moments", "whitens"),
+    *("finite_tensor", "distributions", "posteriors"),
+}
+# A person has to look at these.
+SEVERE = BLOCKING | {"files_ingested", "usual_day"}
+
+
 @dataclass(frozen=True)
 class Verdict:
     """How a check ended on one day: what it saw in words, and in numbers to be plotted."""
@@ -45,7 +93,6 @@ class Verdict:
 
 
 def rows_accounted(delivered: DeliveredDay) -> Verdict:
-    """Lines = header + accepted + rejected, in file, ledger and tables alike."""
     d = delivered
     in_ledger = d.lines == d.header + d.accepted + d.rejected
     in_tables = (d.rows, d.quarantined) == (d.accepted, d.rejected)
@@ -58,13 +105,11 @@ def rows_accounted(delivered: DeliveredDay) -> Verdict:
 
 
 def files_ingested(refused: Sequence[str]) -> Verdict:
-    """No file of the day was refused; `mom-pipeline status` says why one was."""
     seen = f"refused: {', '.join(refused)}; see `mom-pipeline status`" if refused else "all were"
     return Verdict("files_ingested", not refused, seen, {"refused": len(refused)})
 
 
 def usual_volume(rows: int, trailing: Sequence[int]) -> Verdict:
-    """The rows are between half and twice the mean of the trailing week."""
     if not trailing:
         seen = f"{rows} rows; no earlier day to compare with"
         return Verdict("usual_volume", True, seen, {"rows": rows})
@@ -75,17 +120,12 @@ def usual_volume(rows: int, trailing: Sequence[int]) -> Verdict:
 
 
 def fresh_logs(day: date, newest: date | None) -> Verdict:
-    """The day itself has log files."""
     seen = f"newest delivery up to {day}: {newest or 'none'}"
     numbers = {"age": (day - newest).days} if newest else {}
     return Verdict("fresh_logs", newest == day, seen, numbers)
 
 
 def usual_day(unusual: str, accepted: bool, numbers: Mapping[str, float]) -> Verdict:
-    """The day is like the days before it, and its users take what goes with what they took.
-
-    A day that is not is excluded, unless a person accepted it.
-    """
     if accepted:
         return Verdict("usual_day", True, f"accepted by a person: {unusual}", numbers)
     seen = f"excluded: {unusual}" if unusual else "as usual"
@@ -93,46 +133,26 @@ def usual_day(unusual: str, accepted: bool, numbers: Mapping[str, float]) -> Ver
 
 
 def steady_popularity(moved: float) -> Verdict:
-    """The popularity of items moved by less than 0.25 (total variation) since the day before."""
     steady = moved <= _POPULARITY_DRIFT
     return Verdict("steady_popularity", steady, f"moved by {moved:.3f}", {"moved": moved})
 
 
-def finite_moments(*sums: Array) -> Verdict:
-    """No sum is infinite or NaN."""
-    return _finite("finite_moments", *sums)
-
-
 def enough_users(n_users: int, n_components: int) -> Verdict:
-    """N >= K^2 users, which the method asks for."""
     enough, seen = n_users >= n_components**2, f"{n_users} users, K^2 = {n_components**2}"
     return Verdict("enough_users", enough, seen, {"users": n_users})
 
 
 def captured(share: float, threshold: float, rebuilt: str) -> Verdict:
-    """The anchor's basis holds enough of the second moment, or the day was rebuilt."""
     seen = f"rebuilt: {rebuilt}" if rebuilt else f"{share:.4f} of the second moment"
     return Verdict("captured", bool(rebuilt) or share >= threshold, seen, {"share": share})
 
 
 def whitens(error: float) -> Verdict:
-    """||W.T M2 W - I|| <= 0.0001, M2 from the rows themselves."""
     passed, seen = error <= _WHITENING_TOLERANCE, f"||W.T M2 W - I|| = {error:.2e}"
     return Verdict("whitens", passed, seen, {"error": error})
 
 
-def finite_tensor(tensor: Array) -> Verdict:
-    """No entry is infinite or NaN."""
-    return _finite("finite_tensor", tensor)
-
-
-def distributions(pi: Array, O: Array) -> Verdict:
-    """Pi and every column of O are distributions."""
-    return _distributions("distributions", pi=pi, O=O)
-
-
 def split_half(agreement: Array, weights: Array) -> Verdict:
-    """Two halves of the users agree on every component, by 0.5 or more."""
     weak = np.flatnonzero(agreement < MIN_AGREEMENT)
     seen = f"lowest agreement {agreement.min():.2f}"
     if len(weak):
@@ -144,57 +164,16 @@ def split_half(agreement: Array, weights: Array) -> Verdict:
     return Verdict("split_half", len(weak) == 0, seen, numbers)
 
 
-def posteriors(memberships: Array) -> Verdict:
-    """Every user's posterior is a distribution."""
-    return _distributions("posteriors", posteriors=memberships.T)
-
-
-def no_group_vanished(changes: Sequence[str], p_value: float) -> Verdict:
-    """The people of every group are still together, or so many parted before."""
-    return _unchanged("no_group_vanished", changes, p_value)
-
-
-def no_group_split(changes: Sequence[str], p_value: float) -> Verdict:
-    """No group became two, or as many people did before."""
-    return _unchanged("no_group_split", changes, p_value)
-
-
-def no_group_doubled(changes: Sequence[str], p_value: float) -> Verdict:
-    """No group has twice the share of all people, or one of as many people had before."""
-    return _unchanged("no_group_doubled", changes, p_value)
-
-
-def _unchanged(check: str, changes: Sequence[str], p_value: float) -> Verdict:
+def unchanged(check: str, changes: Sequence[str], p_value: float) -> Verdict:
     """changes: alarms in words.  p_value: the smallest one, 1 without any."""
     seen = "; ".join(changes) or "as the day before"
     return Verdict(check, not changes, seen, {"changes": len(changes), "p_value": p_value})
 
 
 def better_than_popularity(model: float, popularity: float) -> Verdict:
-    """Recall@20 of the model is above that of popularity."""
     seen = f"recall {model:.4f}, popularity {popularity:.4f}"
     numbers = {"recall": model, "popularity": popularity}
     return Verdict("better_than_popularity", model > popularity, seen, numbers)
-
-
-CHECKS: Mapping[str, Sequence[Callable[..., Verdict]]] = {
-    "raw_logs": (rows_accounted, files_ingested, usual_volume, fresh_logs),
-    "interaction_matrix": (usual_day, steady_popularity),
-    "m2_statistics": (finite_moments, enough_users, captured),
-    "whitening_matrix": (whitens,),
-    "whitened_tensor": (finite_tensor,),
-    "decomposition": (distributions, split_half),
-    "user_personalization": (posteriors,),
-    "groups": (no_group_vanished, no_group_split, no_group_doubled),
-    "evaluation_metrics": (better_than_popularity,),
-}
-# Nothing is built on a day that breaks one of these.
-BLOCKING = {
-    *("rows_accounted", "finite_moments", "whitens"),
-    *("finite_tensor", "distributions", "posteriors"),
-}
-# A person has to look at these.
-SEVERE = BLOCKING | {"files_ingested", "usual_day"}
 
 
 def sound(verdicts: Sequence[Verdict]) -> bool:
@@ -220,13 +199,13 @@ def check_specs(
     """The checks of an asset, as Dagster declares them."""
     return [
         dg.AssetCheckSpec(
-            name=check.__name__,
+            name=name,
             asset=key,
-            description=check.__doc__,
-            blocking=check.__name__ in BLOCKING,
+            description=promise,
+            blocking=name in BLOCKING,
             partitions_def=partitions,
         )
-        for check in CHECKS.get(asset, ())
+        for name, promise in CHECKS.get(asset, {}).items()
     ]
 
 
@@ -279,12 +258,12 @@ def _newest_materializations(
     return found
 
 
-def _finite(check: str, *arrays: Array) -> Verdict:
+def finite(check: str, *arrays: Array) -> Verdict:
     bad = sum(int((~np.isfinite(array)).sum()) for array in arrays)
     return Verdict(check, bad == 0, f"{bad} non-finite entries", {"non_finite": bad})
 
 
-def _distributions(check: str, **columns: Array) -> Verdict:
+def distributions(check: str, **columns: Array) -> Verdict:
     """Nothing is negative and every column sums to 1; NaN and infinity fail a comparison."""
     wrong = [
         name

@@ -41,7 +41,7 @@ DAILY_FRESH = dg.FreshnessPolicy.time_window(
 # A folder or a database on another machine may be away for a moment. What the pipeline computes is
 # deterministic, and would fail again.
 RETRIED = dg.RetryPolicy(max_retries=1, delay=2)
-# The warehouse stays open for so long, unless the day before took longer than a quick one.
+# The warehouse stays open for so long, unless days are large or the one before was not quick.
 _SECONDS_PER_TURN, _QUICK_SECONDS = 1.0, 0.5
 # Interactions of a day up to which BLAS has one thread: at a load of 5 on two cores the demo took
 # 90 s of CPU with two threads, which wait for each other, and 52 with one.
@@ -230,24 +230,28 @@ def _make_days(asset: DailyAsset, run: DayRun) -> tuple[list[str], dict[str, Seq
 
 def _in_turns(run: DayRun) -> Iterator[tuple[date, float]]:
     """The days of a run, with the time of each; the warehouse is opened once a second."""
-    since = begin = -math.inf
+    since, quick = -math.inf, _is_small(run, run.days.latest(run.run_days[-1]))
     with ExitStack() as stack:
         for day in run.run_days:
-            before, begin = begin, time.perf_counter()
+            begin = time.perf_counter()
             if begin - since > _SECONDS_PER_TURN:
                 stack.close()
-                if begin - before < _QUICK_SECONDS:
+                if quick:
                     stack.enter_context(run.folder.warehouse.opened())
                     since = begin
             yield day, begin
+            quick = time.perf_counter() - begin < _QUICK_SECONDS
+
+
+def _is_small(run: DayRun, day: date) -> bool:
+    matrix = run.days.made.get(("interaction_matrix", day))
+    return matrix is not None and matrix.facts["interactions"] <= _SMALL
 
 
 def _one_day(asset: DailyAsset, run: DayRun, day: date) -> tuple[DayOutput, str]:
     """Make and store one day, return its version; the ledger says where data were too few."""
-    matrix = run.days.made.get(("interaction_matrix", day))
-    small = matrix is not None and matrix.facts["interactions"] <= _SMALL
     try:
-        with one_blas_thread() if small else nullcontext():
+        with one_blas_thread() if _is_small(run, day) else nullcontext():
             output = asset.body(run, day)
     except (TooLittleData, TooLittleYet) as reason:
         output = only_note(f"too little yet: {reason}", facts={TOO_LITTLE: str(reason)})

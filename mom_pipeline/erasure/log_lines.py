@@ -14,7 +14,7 @@ from mom_pipeline.core.files import replacing, sha256_of, write_text
 from mom_pipeline.erasure.search import MENTIONED, wanted_users
 from mom_pipeline.logs.decisions import keeping_decisions
 from mom_pipeline.logs.ingest import ingest_file, is_unchanged
-from mom_pipeline.logs.ledger import ledger_by_file
+from mom_pipeline.logs.ledger import ledger_entries
 from mom_pipeline.logs.logfiles import LogFile, discover
 from mom_pipeline.logs.readers import ERASED, stage_log
 from mom_pipeline.logs.scan import scan_file
@@ -35,8 +35,8 @@ class OwnLines:
 
 def find_lines(warehouse: Warehouse, user_ids: Collection[str]) -> list[OwnLines]:
     """The files that hold users, or whose rows do; those ingested without them are not read."""
-    known = ledger_by_file(warehouse)
     with warehouse.connect() as connection, wanted_users(connection, user_ids):
+        known = {entry.source_file: entry for entry in ledger_entries(connection)}
         rows = connection.execute(
             "SELECT source_file FROM raw_logs WHERE user_id IN (FROM wanted) "  # noqa: S608
             "UNION SELECT source_file FROM quarantine "

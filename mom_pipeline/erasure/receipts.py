@@ -95,6 +95,16 @@ def begin_receipt(warehouse: Warehouse, user_ids: Collection[str]) -> Receipt:
     return receipt
 
 
+def finished_receipt(warehouse: Warehouse, user_ids: Collection[str]) -> Receipt | None:
+    """The receipt of an erasure of these people that is done, with the model made again."""
+    known = erased_users(warehouse)
+    path = Receipt(sorted({known.hash_of(user) for user in user_ids}), "").path(warehouse.settings)
+    receipt = Receipt.read(path, known.salt) if known.salt and path.exists() else None
+    if receipt is None or not receipt.finished or receipt.readmitted:
+        return None
+    return receipt if receipt.after or not receipt.before else None
+
+
 def readmit(warehouse: Warehouse, user_id: str) -> bool:
     """Let an id that was erased come again, as a new person; whether it had been erased."""
     settings, known = warehouse.settings, erased_users(warehouse)

@@ -4,7 +4,7 @@ A file's rows, its quarantine and its ledger entry are replaced together: an ing
 or whose COMMIT raised, converges when it is repeated.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -19,7 +19,6 @@ from mom_pipeline.logs.decisions import Refusal, refusals
 from mom_pipeline.logs.ledger import (
     DELIVERED_TABLES,
     LedgerEntry,
-    ledger_by_file,
     ledger_entries,
     put_entry,
     reject_reasons,
@@ -74,13 +73,20 @@ class IngestFailure:
 def ingest_day(warehouse: Warehouse, day: date) -> list[IngestResult | IngestFailure]:
     """Ingest the files of one delivery day, except those whose refusal still holds."""
     files = discover(warehouse.settings.logs_dir).files
+    with warehouse.opened() as connection:
+        refused = {one.source_file: one for one in refusals(connection, day)}
     of_day = [file for file in files if file.day == day]
-    return list(ingest_files(warehouse, _not_refused(warehouse, of_day)))
+    return list(ingest_files(warehouse, _not_refused(of_day, refused, warehouse.settings)))
 
 
 def pending_files(warehouse: Warehouse) -> list[LogFile]:
     """The log files that are new or changed, but for those refused or dropped as they are."""
-    ledger, settings = ledger_by_file(warehouse), warehouse.settings
+    ledger, refused = dict[str, LedgerEntry](), dict[str, Refusal]()
+    settings = warehouse.settings
+    if warehouse.exists():
+        with warehouse.reading() as connection:
+            ledger = {entry.source_file: entry for entry in ledger_entries(connection)}
+            refused = {one.source_file: one for one in refusals(connection)}
 
     def is_pending(file: LogFile) -> bool:
         try:
@@ -89,16 +95,15 @@ def pending_files(warehouse: Warehouse) -> list[LogFile]:
         except LogFileNotRead:
             return True
 
-    return _not_refused(warehouse, filter(is_pending, discover(settings.logs_dir).files))
+    files = filter(is_pending, discover(settings.logs_dir).files)
+    return _not_refused(files, refused, settings)
 
 
-def _not_refused(warehouse: Warehouse, files: Iterable[LogFile]) -> list[LogFile]:
-    refused: dict[str, Refusal] = {}
-    if warehouse.exists():
-        with warehouse.reading() as connection:
-            refused = {one.source_file: one for one in refusals(connection)}
+def _not_refused(
+    files: Iterable[LogFile], refused: Mapping[str, Refusal], settings: Settings
+) -> list[LogFile]:
     known = ((file, refused.get(file.source_file)) for file in files)
-    return [file for file, one in known if not (one and one.holds(file, warehouse.settings))]
+    return [file for file, one in known if not (one and one.holds(file, settings))]
 
 
 def is_unchanged(file: LogFile, entry: LedgerEntry, settings: Settings) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from mom_pipeline.warehouse.connection import Connection, Warehouse, load_sql, put_row, records
+from mom_pipeline.warehouse.connection import Connection, load_sql, put_row, records
 
 # What an ingest fills, file by file.
 DELIVERED_TABLES = ("raw_logs", "quarantine", "ingest_ledger")
@@ -100,14 +100,6 @@ def ledger_entries(connection: Connection, source_file: str | None = None) -> li
     return [
         LedgerEntry(**{**row, "reject_reasons": json.loads(row["reject_reasons"])}) for row in found
     ]
-
-
-def ledger_by_file(warehouse: Warehouse) -> dict[str, LedgerEntry]:
-    """Every ledger entry by the name of its file; none before the first ingest."""
-    if not warehouse.exists():
-        return {}
-    with warehouse.reading() as connection:
-        return {entry.source_file: entry for entry in ledger_entries(connection)}
 
 
 def days(connection: Connection) -> list[DaySummary]:

@@ -173,18 +173,19 @@ def windows_before(
     In the first days, without any, the newest part of what there is.
     horizon: days of each; 0 for `evaluation.horizon_days`.
     """
-    asked = list[int]()
+    windows = list[tuple[int, int]]()
     length = timedelta(days=horizon or warehouse.settings.evaluation.horizon_days)
-    while not enough(asked):
-        last = day - len(asked) * length
+    while not enough(windows):
+        last = day - len(windows) * length
         matrix = matrix_as_of(warehouse, last - length, engine.array)
         later = delivered_pairs(warehouse, last - length, last, engine.array)
         X, days = matrix.interactions, matrix.last_days
         # What was new then, users and items, is not to be found by anybody.
         later = resized(later[: X.shape[0], : X.shape[1]], X.shape)
-        asked.append(int(((np.diff(later.indptr) > 0) & (np.diff(X.indptr) > 0)).sum()))
-        if not asked[-1]:
-            if len(asked) == 1:
+        asked = int(((np.diff(later.indptr) > 0) & (np.diff(X.indptr) > 0)).sum())
+        windows.append((asked, X.nnz))
+        if not asked:
+            if len(windows) == 1:
                 yield from _first_days(warehouse, day)
             return
         yield Window(X, later, days, engine.users(DayRows(X, days, matrix.fingerprint)))

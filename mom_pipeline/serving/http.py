@@ -267,31 +267,33 @@ async def events(request: Request) -> Response:
     the next answers; all of them, or none.
     """
     value = await value_of(request)
-    told = checked(value if isinstance(value, list) else [value], EventsTold).root
+    several = isinstance(value, list)
+    told = checked(value, EventsTold).root if several else [checked(value, EventTold)]
     champion = _champion(request)
     weights, now = event_weights(champion.settings), time.time()
-    taken = [_event(champion, weights, now, at, event) for at, event in enumerate(told)]
+    places = [f"{at}." if several else "" for at in range(len(told))]
+    taken = [_event(champion, weights, now, *one) for one in zip(places, told, strict=True)]
     return await _stored(request, lambda connection: champion.events.add(connection, taken))
 
 
 def _event(
-    champion: Champion, weights: dict[str, float], now: float, at: int, told: EventTold
+    champion: Champion, weights: dict[str, float], now: float, at: str, told: EventTold
 ) -> ShopEvent:
     """An event that can be counted; else the sentence why not."""
     seconds = now if told.time is None else told.time.timestamp()
     if not 0 <= seconds <= now + _AHEAD_SECONDS:
         what = "in the future" if seconds > 0 else "before 1970"
         now_is = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-        raise BadRequest(422, f"{at}.time: {told.time} is {what}; it is {now_is}")
+        raise BadRequest(422, f"{at}time: {told.time} is {what}; it is {now_is}")
     if told.type not in weights:
         known = ", ".join(weights)
         raise answers.UnknownEventType(
-            f"{at}.type: {answers.shown(told.type)} is no type of event; known are {known}, by "
+            f"{at}type: {answers.shown(told.type)} is no type of event; known are {known}, by "
             "logs.event_weights"
         )
     if not champion.knows(told.item):
         raise answers.UnknownItem(
-            f"{at}.item: {answers.shown(told.item)} is neither in the model nor in items.csv; add "
+            f"{at}item: {answers.shown(told.item)} is neither in the model nor in items.csv; add "
             "it there, or say `PUT /items/ID {}`"
         )
     own = told.id or uuid.uuid4().hex

@@ -1,14 +1,11 @@
 """The DuckDB file: short connections, a bounded wait, one transaction each to write."""
 
-import atexit
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,8 +22,6 @@ from mom_pipeline.errors import (
 from mom_pipeline.settings import Settings
 
 _RETRY_SECONDS = 0.1
-# Under which a file is attached: what DuckDB calls it when it is opened on its own.
-_NAME = "warehouse"
 # The number of the folder: one of an earlier format is brought up to date when it is opened.
 FORMAT = 6
 # The formats that this version takes over, each with the tables that are made anew.
@@ -35,7 +30,7 @@ _MADE_ANEW = {
     5: (),
 }
 # What DuckDB says of a file that is open in the same process.
-_OPEN_HERE = "already attached"
+_OPEN_HERE = "with a different configuration"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system")
 _LOCK_HOLDER = re.compile(r"Conflicting lock is held in (.*?\(PID \d+\))")
 
@@ -76,11 +71,11 @@ class Warehouse:
             raise WarehouseUnreadable(
                 f"{self.path} does not exist yet; run `mom-pipeline update` first"
             )
-        with _connected(self.path, self.settings, read_only=True) as (connection, file):
-            file.current = file.current or _format_of(connection) == FORMAT
-            if file.current:
+        with _connected(self.path, self.settings, read_only=True) as connection:
+            current = _format_of(connection) == FORMAT
+            if current:
                 yield connection
-        if not file.current:
+        if not current:
             with self.opened() as connection:
                 yield connection
 
@@ -89,10 +84,8 @@ class Warehouse:
         """Yield a connection for writing, without a transaction; kept, one checkpoint for all."""
         if not self.exists():
             self._create()
-        with _connected(self.path, self.settings, read_only=False) as (connection, file):
-            if not file.current:
-                _bring_up_to_date(connection, self.settings)
-                file.current = True
+        with _connected(self.path, self.settings, read_only=False) as connection:
+            _bring_up_to_date(connection, self.settings)
             yield connection
 
     def _create(self) -> None:
@@ -102,7 +95,7 @@ class Warehouse:
                 path.unlink(missing_ok=True)
         with (
             replacing(self.path) as temporary,
-            _connected(temporary, self.settings, read_only=False) as (connection, _),
+            _connected(temporary, self.settings, read_only=False) as connection,
         ):
             _bring_up_to_date(connection, self.settings)
 
@@ -176,48 +169,26 @@ def put_row(connection: Connection, table: str, keys: Collection[str], **row: ob
     connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values})", row)  # noqa: S608
 
 
-@dataclass
-class _OpenFile:
-    """A file that this process has open, once for all of its connections."""
-
-    engine: Connection
-    options: str
-    read_only: bool
-    connections: int = 0
-    current: bool = False  # it was seen to be of this version
-
-
-_open_files: dict[Path, _OpenFile] = {}
-# The DuckDB that was last used, by its options: starting one takes longer than most pieces of work.
-_idle: dict[str, Connection] = {}
-_of_parent: list[Connection] = []
-_one_at_a_time = threading.Lock()
-
-
 @contextmanager
-def _connected(
-    path: Path, settings: Settings, *, read_only: bool
-) -> Iterator[tuple[Connection, _OpenFile]]:
+def _connected(path: Path, settings: Settings, *, read_only: bool) -> Iterator[Connection]:
     """Yield a connection in the declared zone; the file is closed with the last one."""
-    file = _opened(path, settings, read_only=read_only)
-    try:
-        with closing(file.engine.cursor()) as connection:
-            connection.execute(f"USE {_NAME}")
-            connection.execute("SET TimeZone = $zone", {"zone": settings.logs.timezone})
-            yield connection, file
-    finally:
-        _leave(path, file)
+    with closing(_opened(path, settings, read_only=read_only)) as connection:
+        connection.execute("SET TimeZone = $zone", {"zone": settings.logs.timezone})
+        yield connection
 
 
-def _opened(path: Path, settings: Settings, *, read_only: bool) -> _OpenFile:
-    """Open a file, or wait until that is possible."""
-    wait_seconds = settings.warehouse.lock_wait_seconds
+def _opened(path: Path, settings: Settings, *, read_only: bool) -> Connection:
+    """Open a file, or wait until that is possible; connections of a process share it."""
+    wait_seconds, options = settings.warehouse.lock_wait_seconds, options_of(settings)
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            return _shared(path, settings, read_only)
+            return duckdb.connect(str(path), read_only, options)
         except duckdb.Error as error:
             said, holder = str(error), _LOCK_HOLDER.search(str(error))
+            if _OPEN_HERE in said and read_only:  # whoever reads may join who writes
+                read_only = False
+                continue
             if any(text in said for text in _NOT_ALLOWED):
                 raise DataFolderClosed(
                     f"{path} cannot be opened for writing: {error}. The file itself is not at "
@@ -235,57 +206,6 @@ def _opened(path: Path, settings: Settings, *, read_only: bool) -> _OpenFile:
                     f"{wait_seconds:g} s. Let it finish, or raise warehouse.lock_wait_seconds"
                 ) from error
         time.sleep(_RETRY_SECONDS)
-
-
-def _shared(path: Path, settings: Settings, read_only: bool) -> _OpenFile:
-    """The open file for one more connection. Raises duckdb.Error where it cannot be opened so."""
-    with _one_at_a_time:
-        file = _open_files.get(path)
-        if file is None:
-            options = options_of(settings)
-            engine = _idle.pop(str(options), None) or duckdb.connect(config=options)
-            quoted = str(path).replace("'", "''")  # ATTACH takes no parameter
-            access = "READ_ONLY" if read_only else "READ_WRITE"
-            try:
-                engine.execute(f"ATTACH '{quoted}' AS {_NAME} (TYPE duckdb, {access})")
-            except duckdb.Error:
-                engine.close()
-                raise
-            file = _open_files[path] = _OpenFile(engine, str(options), read_only)
-        elif file.read_only and not read_only:
-            raise duckdb.ConnectionException(_OPEN_HERE)
-        file.connections += 1
-        return file
-
-
-def _leave(path: Path, file: _OpenFile) -> None:
-    with _one_at_a_time:
-        file.connections -= 1
-        if file.connections:
-            return
-        del _open_files[path]
-        try:
-            file.engine.execute(f"DETACH {_NAME}")
-        except duckdb.Error:  # a full disk: what was committed is in the log beside the file
-            file.engine.close()
-            return
-        _close_idle()
-        _idle[file.options] = file.engine
-
-
-@atexit.register
-def _close_idle() -> None:
-    while _idle:
-        _idle.popitem()[1].close()
-
-
-def _leave_to_parent() -> None:
-    """A forked process has none of the threads of a DuckDB, and cannot even close it."""
-    _of_parent.extend(_idle.values())
-    _idle.clear()
-
-
-os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def options_of(

@@ -115,5 +115,6 @@ def read_receipt(path: Path, salt: str) -> dict[str, Any]:
             return values
         problem = "it, or the key in erasures/salt, is not the one that it was signed with"
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        problem = f"it cannot be read: {error!r}"
-    raise ErasuresNotWhole(f"the receipt {path} does not hold: {problem}; {_REMEDY}")
+        problem = f"it cannot be read: {error!r:.120}"
+    remedy = f"; {_REMEDY}" if path.parent.name == "erasures" else ""  # a copy stops nothing
+    raise ErasuresNotWhole(f"the receipt {path} does not hold: {problem}{remedy}")

@@ -14,7 +14,7 @@ from mom_pipeline.bench.accuracy import (
     run_recovery,
 )
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking
-from mom_pipeline.datasets.splits import read_split
+from mom_pipeline.datasets.published import read_split
 
 
 def test_only_unbiased_counts_fall_as_one_over_root_n():

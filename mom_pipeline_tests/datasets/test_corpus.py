@@ -97,6 +97,22 @@ def test_event_types_are_weighed_by_what_follows_them(folder: DataFolder, tmp_pa
     assert "purchase = 9.0" in (folder.settings.data_dir / "pipeline.toml").read_text()
 
 
+def test_the_types_of_a_later_file_count_as_before(folder: DataFolder, tmp_path: Path) -> None:
+    """A day tells nothing about types; one that is new is named, and counts nothing."""
+    path, root = tmp_path / "events.csv", folder.settings.data_dir
+    for day, kinds, weights in (
+        (1, ("view", "cart"), {"view": 1.0, "cart": 1.0}),
+        (2, ("view", "cart", "purchase"), {"view": 1.0, "cart": 1.0, "purchase": 0.0}),
+        (3, ("view",), {"view": 1.0}),
+    ):
+        rows = [f"u{n},i{n},{kinds[n % len(kinds)]},2024-02-0{day}" for n in range(90)]
+        path.write_text("\n".join(["user,item,type,time", *rows]))
+        done = import_dataset(own_files(guess(path, tmp_path)), load_settings(root, {}))
+        assert {one.event: one.weight for one in done.types} == weights
+    stored = dict(load_settings(root, {}).logs.event_weights)
+    assert stored == {"view": 1.0, "cart": 1.0}  # as before: no day is stale
+
+
 def locked(path: Path) -> None:
     """A database that another program holds, whose lock lives as long as the test."""
     sqlite3.connect(path).execute("CREATE TABLE orders (user, item)").connection.close()

@@ -3,7 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-from mom_pipeline.datasets.splits import read_split
+from mom_pipeline.datasets.published import read_split
 from mom_pipeline.errors import DatasetError
 
 

@@ -38,7 +38,7 @@ def delivered(lines: int) -> DeliveredDay:
     )
 
 
-NAMES = [check.__name__ for own in checks.CHECKS.values() for check in own]
+NAMES = [name for own in checks.CHECKS.values() for name in own]
 NAN = np.array([1.0, np.nan])
 FAILING = [
     checks.rows_accounted(delivered(lines=10)),
@@ -46,16 +46,16 @@ FAILING = [
     checks.fresh_logs(date(2024, 3, 2), date(2024, 3, 1)),
     checks.enough_users(63, 8),
     checks.steady_popularity(0.6),
-    checks.finite_moments(NAN),
+    checks.finite("finite_moments", NAN),
     checks.captured(0.5, 0.95, rebuilt=""),
     checks.whitens(2e-4),
-    checks.finite_tensor(np.array([np.inf])),
-    checks.distributions(pi=np.array([0.5, 0.6]), O=np.eye(2)),
-    checks.posteriors(np.array([[1.5, -0.5], [1.0, 0.0]])),
+    checks.finite("finite_tensor", np.array([np.inf])),
+    checks.distributions("distributions", pi=np.array([0.5, 0.6]), O=np.eye(2)),
+    checks.distributions("posteriors", P=np.array([[1.5, 1.0], [-0.5, 0.0]])),
     checks.split_half(np.array([0.9, 0.4]), np.array([0.7, 0.3])),
-    checks.no_group_vanished(["group 2 vanished"], 1e-9),
-    checks.no_group_split(["group 2 split"], 1e-9),
-    checks.no_group_doubled(["group 2 doubled"], 1e-9),
+    checks.unchanged("no_group_vanished", ["group 2 vanished"], 1e-9),
+    checks.unchanged("no_group_split", ["group 2 split"], 1e-9),
+    checks.unchanged("no_group_doubled", ["group 2 doubled"], 1e-9),
     checks.better_than_popularity(0.1, 0.2),
     checks.files_ingested(["2024-03-02.csv"]),
     checks.usual_day("1,204 rows; about 2,700 would be usual", False, {"rows": 1204}),
@@ -69,16 +69,16 @@ PASSING = [
     checks.enough_users(64, 8).unless("not enough data: day 3"),
     checks.enough_users(63, 8).unless("not enough data: day 3"),
     checks.steady_popularity(0.1),
-    checks.finite_moments(np.eye(2)),
+    checks.finite("finite_moments", np.eye(2)),
     checks.captured(0.95, 0.95, rebuilt=""),
     checks.captured(0.5, 0.95, rebuilt="the basis holds 0.5 of the second moment"),
     checks.whitens(1e-5),
-    checks.distributions(pi=np.array([0.5, 0.5]), O=np.eye(2)),
+    checks.distributions("distributions", pi=np.array([0.5, 0.5]), O=np.eye(2)),
     checks.split_half(np.array([0.9, 0.5]), np.array([0.7, 0.3])),
     checks.split_half(np.array([0.9, 0.4]), np.array([0.7, 0.3])).unless("not enough data"),
-    checks.no_group_vanished([], 1.0),
-    checks.no_group_split([], 1.0),
-    checks.no_group_doubled([], 1.0),
+    checks.unchanged("no_group_vanished", [], 1.0),
+    checks.unchanged("no_group_split", [], 1.0),
+    checks.unchanged("no_group_doubled", [], 1.0),
     checks.better_than_popularity(0.2, 0.1),
     checks.files_ingested([]),
     checks.usual_day("", False, {"rows": 2704}),
@@ -202,5 +202,5 @@ def test_a_long_column_of_single_precision_is_a_distribution():
     O = np.random.default_rng(0).random((200_000, 3)).astype(np.float32)
     O /= O.sum(axis=0, dtype=np.float64).astype(np.float32)
     pi = np.ones(1)
-    assert checks.distributions(pi, O).passed
-    assert not checks.distributions(pi, O * np.float32(1.00001)).passed
+    assert checks.distributions("distributions", pi=pi, O=O).passed
+    assert not checks.distributions("distributions", pi=pi, O=O * np.float32(1.00001)).passed

@@ -125,6 +125,15 @@ def test_a_damaged_history_is_named_and_the_days_are_still_shown(ground: Ground,
     assert "Nothing to compute. Days: 3 fresh." in ground.run.run(folder, "update").output
 
 
+@pytest.mark.parametrize("written", ["storage: [\n", "storage:\n  nothing: 3\n"])
+def test_a_dagster_yaml_of_somebody_that_is_none_is_named(ground: Ground, tmp_path, written):
+    folder = copy(ground.fresh, tmp_path / "data")
+    (folder / "dagster_home" / "dagster.yaml").write_text(written)
+    days = ("--from", "2024-03-03", "--to", "2024-03-03")
+    assert "or move it away" in in_one_sentence(ground.run.run(folder, "backfill", *days))
+    assert (folder / "dagster_home" / "dagster.yaml").read_text() == written
+
+
 def verified(folder: Path) -> dict[str, Check]:
     return {check.where: check for check in checks(load_settings(folder, {})) if check.problem}
 

@@ -70,12 +70,10 @@ def test_it_rests_on_what_users_took_later(chosen: ChosenSettings):
     assert chosen.ranking != RankingWeights()
 
 
-def test_windows_are_as_long_as_the_horizon_and_end_where_the_next_begins(
-    folder: Folder, monkeypatch
-):
+def test_windows_are_as_long_as_the_horizon_and_end_where_the_next_begins(folder: Folder):
     warehouse = folder()
     windows = list(windows_before(warehouse, LAST))
-    assert len(windows) == 4
+    assert len(windows) == 3
     for number, window in enumerate(windows):
         last = LAST - timedelta(days=2 * number)
         before = matrix_as_of(warehouse, last - timedelta(days=2))
@@ -87,8 +85,6 @@ def test_windows_are_as_long_as_the_horizon_and_end_where_the_next_begins(
         np.testing.assert_array_equal(window.later.toarray(), later.toarray()[:N, :D])
     assert len(list(windows_before(warehouse, FIRST + timedelta(days=3)))) == 1
     assert len(list(windows_before(warehouse, LAST, horizon=4))) == 2
-    monkeypatch.setattr("mom_pipeline.core.ranking.learning.MAX_USERS", 1)
-    assert len(list(windows_before(warehouse, LAST))) == 3
 
 
 def test_the_first_days_learn_from_their_own_newest_part(folder: Folder):

@@ -120,6 +120,8 @@ FAR = (datetime.now(UTC) + timedelta(days=2)).isoformat()
         ([event(1), {"user": "user 2"}], 422, "1.item"),
         ([event(1), event(2, user="a\nb")], 422, "1.user"),
         ([event(1), event(2, more=1)], 422, "more"),
+        (event(2, type="stolen"), 404, "type: 'stolen'"),
+        ({"user": "user 2"}, 422, "item: "),
         ([], 422, "at least 1"),
         ([event(n, user="u" * 900) for n in range(10_000)], 413, "longer than"),
         (b"[", 400, "not JSON"),
@@ -130,6 +132,8 @@ def test_bad_events_leave_nothing(service, data_dir, told, status, said):
     answered, answer = service.post("/events", told)
     assert (answered, list(answer)) == (status, ["error"])
     assert said in answer["error"]
+    if isinstance(told, dict):  # no number of an event where there is one
+        assert answer["error"].startswith(said)
     assert EventStore(load_settings(data_dir)).rows("SELECT count(*) FROM events") == before
 
 
@@ -431,6 +435,15 @@ def test_a_token_by_name_holds_until_it_is_withdrawn(tmp_path, make):
         press = {"Authorization": f"Bearer {other}"}
         assert service.get("/model", **press, **proxied, **own)[0] == 200
         assert service.get("/metrics")[0] == 200
+
+
+def test_what_would_never_work_is_refused_at_the_start(tmp_path, make):
+    version = in_use(tmp_path, make(1)).champion_version()
+    for origin in ("shop.example", "https://shop.example/"):
+        said = mom(tmp_path, "serve", "--cors-origin", origin, code=2).stderr
+        assert "such as https://shop.example" in said
+    assert "is the model in use" in mom(tmp_path, "serve", "--ab", f"{version}=10%", code=2).stderr
+    assert ModelRegistry(tmp_path / "models").trial() is None
 
 
 def test_a_unit_for_systemd(tmp_path):

@@ -1,6 +1,6 @@
 """Group `model`: the groups of people of each day, and what happened to them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -10,7 +10,6 @@ import numpy as np
 from mom_pipeline.core.groups.support import support_curve
 from mom_pipeline.core.types import Array
 from mom_pipeline.defs import checks
-from mom_pipeline.defs.checks import Verdict
 from mom_pipeline.defs.daily import DayOutput, DayRun, daily_asset
 from mom_pipeline.groups.changes import SETTLED, WINDOW, GroupChange, GroupDay, compare_days
 from mom_pipeline.groups.names import keep_groups, kept_groups, named_groups
@@ -20,11 +19,6 @@ from mom_pipeline.warehouse.matrix import ids_by_position
 
 # How many times as many people change how many groups they support.
 _RENEWED = 1.25
-_CHECKS: Mapping[str, Callable[[Sequence[str], float], Verdict]] = {
-    "vanished": checks.no_group_vanished,
-    "split": checks.no_group_split,
-    "doubled": checks.no_group_doubled,
-}
 
 
 @daily_asset("model", {"numpy"}, "user_personalization", from_yesterday=True)
@@ -61,8 +55,8 @@ def groups(run: DayRun, day: date) -> DayOutput:
             **({"names": ", ".join(names[k] for k in shown.tolist())} if names else {}),
         },
         [
-            check(*_said([change for change in alarms if change.kind == kind], names))
-            for kind, check in _CHECKS.items()
+            checks.unchanged(f"no_group_{kind}", *_said(alarms, kind, names))
+            for kind in ("vanished", "split", "doubled")
         ],
         arrays={"group_of": group_of},
         facts={"groups": len(shown), "people": people.tolist(), "largest": past},
@@ -118,16 +112,19 @@ def _names(run: DayRun, day: date, people: int) -> list[str]:
     return [each.name for each in named]
 
 
-def _said(alarms: Sequence[GroupChange], names: Sequence[str]) -> tuple[list[str], float]:
-    """Alarms in words, and the smallest p-value."""
+def _said(
+    alarms: Sequence[GroupChange], kind: str, names: Sequence[str]
+) -> tuple[list[str], float]:
+    """The alarms of a kind in words, and the smallest p-value."""
 
     def called(k: int) -> str:
         return f"{k + 1} ({names[k]})" if names else str(k + 1)
 
+    own = [change for change in alarms if change.kind == kind]
     words = [
         f"group {called(c.group)} {c.kind}: {c.before:,} people before, {c.after:,} now"
         + (f", and {c.concerned:,} in group {called(c.into)}" if c.into >= 0 else "")
         + f" (p = {c.p_value:.1g} among permuted people, more people than on any day before)"
-        for c in alarms
+        for c in own
     ]
-    return words, min((c.p_value for c in alarms), default=1.0)
+    return words, min((c.p_value for c in own), default=1.0)

@@ -136,7 +136,7 @@ def m2_statistics(run: DayRun, day: date) -> DayOutput:
             "top_pairs": _top_pairs(step.pairs, run.folder.item_labels()),
         },
         [
-            checks.finite_moments(step.sums.pairs, step.sums.triples),
+            checks.finite("finite_moments", step.sums.pairs, step.sums.triples),
             checks.enough_users(first.n_users, chosen.model.n_components).unless(early),
             checks.captured(step.captured_share, threshold, step.reason),
         ],
@@ -193,7 +193,7 @@ def whitened_tensor(run: DayRun, day: date) -> DayOutput:
             "users_visited": days.made["m2_statistics", day].facts["changed_users"],
             "shape": str(T.shape),
         },
-        [checks.finite_tensor(T)],
+        [checks.finite("finite_tensor", T)],
         arrays={"tensor": packed(T)},
     )
 
@@ -245,7 +245,7 @@ def decomposition(run: DayRun, day: date) -> DayOutput:
         f"{len(pi)} components, residual {facts['residual']:.4f}",
         shown,
         [
-            checks.distributions(pi=pi, O=O),
+            checks.distributions("distributions", pi=pi, O=O),
             checks.split_half(agreement, pi).unless(checks.too_early(settings, day)),
         ],
         arrays=days.component_arrays(components, halves, anchor),
@@ -265,7 +265,7 @@ def user_personalization(run: DayRun, day: date) -> DayOutput:
     return DayOutput(
         f"{n_users} users",
         {"users": n_users, "mean_entropy_bits": float(bits.mean())},
-        [checks.posteriors(P)],
+        [checks.distributions("posteriors", posteriors=P.T)],
         arrays={"memberships": P},
     )
 

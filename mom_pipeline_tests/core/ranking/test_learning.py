@@ -8,7 +8,7 @@ from scipy import sparse
 
 from mom_pipeline.core import MethodOfMoments, evaluate_ranking, simulate
 from mom_pipeline.core.errors import InvalidInteractions, InvalidSetting
-from mom_pipeline.core.ranking.learning import Window, learn_weights
+from mom_pipeline.core.ranking.learning import MAX_USERS, Window, enough, learn_weights
 from mom_pipeline.core.ranking.score import FEATURES, RankingWeights
 
 
@@ -61,6 +61,18 @@ def test_without_days_length_adds_half_of_what_is_learnt(window):
     np.testing.assert_allclose(learnt(hidden), as_stated * [1, 0.5], atol=1e-6)
     np.testing.assert_allclose(learnt(hidden, fixed=parts), as_stated)
     np.testing.assert_allclose(learnt(window), as_stated, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("windows", "wanted"),
+    [
+        ([(100, 90), (100, 80), (100, 70), (100, 65), (100, 60)], 5),
+        ([(MAX_USERS, 90)] * 5, 3),
+        ([(100, 90), (100, 80), (100, 50), (100, 40)], 3),
+    ],
+)
+def test_older_windows_are_looked_at_where_users_are_few_and_the_log_was_as_large(windows, wanted):
+    assert [enough(windows[:n]) for n in range(wanted + 1)] == [False] * wanted + [True]
 
 
 def test_one_person_more_or_less_hardly_changes_the_lists():
