@@ -62,6 +62,8 @@ def share_files(folder: Path, versions: Iterable[Path]) -> None:
         for name, sha256 in read_sums(version).items():
             if own.get(name) == sha256:
                 with suppress(OSError):
+                    if sha256_of(version / name) != sha256:  # damaged since
+                        continue
                     linked = temporary_path(folder / name)
                     linked.hardlink_to(version / name)
                     linked.replace(folder / name)

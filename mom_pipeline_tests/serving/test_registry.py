@@ -131,6 +131,9 @@ def test_a_damaged_version_is_not_promoted_and_the_champion_stays(registry, make
     (registry.folder(bad) / name).unlink()
     assert [bool(entry.damage) for entry in registry.versions()] == [False, True]
     assert registry.add(make(2)) == bad  # the same model again repairs it
+    flip(registry.folder(bad) / name)  # and shares no damaged file with it
+    assert registry.add(make(2)) == bad
+    assert [entry.damage for entry in registry.versions()] == ["", ""]
     registry.promote(bad, "whole again")
     flip(registry.folder(good) / name)
     with pytest.raises(DamagedModel):
