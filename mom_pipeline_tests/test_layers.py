@@ -90,7 +90,7 @@ ALLOWED = {
 # what was reached, to be lowered: core 7,100, logs 1,750, datasets 780, defs 1,600, engine 600,
 # serving 2,200, comparison 1,600, report and pictures 800, cli 1,700 and bench 1,250 are meant.
 BUDGETS = {
-    "core": 8_090,
+    "core": 8_070,
     "logs": 2_040,
     "datasets": 2_160,
     "warehouse": 840,
