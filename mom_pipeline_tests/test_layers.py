@@ -102,7 +102,7 @@ BUDGETS = {
     "serving": 4_180,
     "comparison": 1_750,
     "report": 570,
-    "pictures": 0,
+    "pictures": 320,
     "erasure": 860,
     "cli": 3_150,
     "bench": 1_980,

@@ -105,7 +105,7 @@ def test_wrong_arguments_are_named(stubs, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (FILES, DatasetError, "No such file"),
+        (FILES, DatasetError, "a does not exist"),
         ((*UNTIL, "--methods", "magic"), ComparisonError, "the known ones are popular, pairs"),
         ((*UNTIL, "--methods", "pairs", "--reference", "popular"), ComparisonError, "popular is"),
         (("--train-until", "2024-03-06"), ComparisonError, "no events were delivered after that"),
