@@ -53,4 +53,4 @@ def test_every_command_runs_as_written(tmp_path: Path):
     assert f"{candidate} is not shown to be better" in done.stderr
     assert "item_id" in done.stdout
     unit = (tmp_path / "mom-pipeline.service").read_text()
-    assert f"serve --host 0.0.0.0 --port {port} --workers 2\n" in unit
+    assert f"serve --port {port} --workers 2 --host 0.0.0.0\n" in unit
